@@ -1,0 +1,71 @@
+#ifndef CONF_POLICY_H
+#define CONF_POLICY_H
+/*
+ * policy: the one matcher.  Worker, dns, dialer, explain and check ask here, so a
+ * question has one answer whatever way it came in.  Pure: reads the image, keeps
+ * nothing, allocates nothing.
+ *
+ * Deny rules win.  Among allow rules the one with the fewest conditions left open
+ * does not matter: any that matches allows.  In observe mode a refusal by name, port,
+ * method or path is turned into an allowance with `observed` set; addresses, limits
+ * and framing are enforced all the same.
+ */
+#include "conf/image.h"
+#include "proxy/http/dest.h"
+
+enum policy_way {
+	WAY_ANY,  /* before any byte is known: CONNECT, SOCKS, DNS: could anything pass? */
+	WAY_TLS,  /* a TLS hello with this name */
+	WAY_HTTP, /* a plain HTTP request: method and path are known */
+	WAY_TCP,  /* other bytes, or a server that speaks first */
+};
+
+enum policy_action {
+	ACTION_DENY,
+	ACTION_TUNNEL, /* carry TLS unread */
+	ACTION_HTTP,   /* parse and forward requests */
+	ACTION_TCP,    /* carry anything unread */
+};
+
+enum { POLICY_NONE = UINT32_MAX, RULE_NONE = UINT32_MAX };
+
+struct policy_question {
+	uint32_t policy; /* index in the image; POLICY_NONE gives ST_NO_POLICY */
+	const struct dest *dest;
+	enum policy_way way;
+	struct str method, path; /* WAY_HTTP only; path without the query */
+};
+
+struct policy_answer {
+	enum policy_action action;
+	enum status reason; /* ST_OK unless refused, or what observe would have said */
+	uint32_t rule;      /* index in the image of the rule that decided, or RULE_NONE */
+	bool observed;      /* allowed only because of observe */
+};
+
+void policy_judge(const struct image *im, const struct policy_question *q,
+		  struct policy_answer *ret_a);
+
+/* Where an address lies, as the dialer found it. */
+struct policy_place {
+	const struct addr *addr;
+	char country[3]; /* ISO 3166 alpha-2, "" unknown */
+	uint32_t asn;    /* 0 unknown */
+};
+
+/*
+ * May this policy dial this address for this destination?  Asked for each address just
+ * before connect.  ST_OK, ADDRESS_PRIVATE, ADDRESS_METADATA, DENIED_COUNTRY or the
+ * refusal of the name itself.  ret_rule: the rule that allowed, RULE_NONE otherwise.
+ */
+enum status policy_address(const struct image *im, uint32_t policy, const struct dest *d,
+			   const struct policy_place *place, uint32_t *ret_rule) MUSTCHECK;
+
+/* True if a `protocol: tcp` rule with a name covers the host on any port: DNS then
+ * answers with a synthetic address of that sandbox. */
+bool policy_is_tcp_name(const struct image *im, uint32_t policy, struct str name);
+
+/* Path globs: `*` within a segment, `**` any number of segments, all else literal. */
+bool policy_path_matches(struct str pattern, struct str path);
+
+#endif

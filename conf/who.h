@@ -1,0 +1,49 @@
+#ifndef CONF_WHO_H
+#define CONF_WHO_H
+/*
+ * who: which sandbox is at the other end of this socket.  The kernel says so: the
+ * namespace cookie of an attached socket, else the source address, else (for token
+ * identities) a grant that control made for this very socket.  Nothing that a
+ * message claims is looked at.
+ *
+ * Static sandboxes come from the image, attached ones from super.  A handle is
+ * 1 + index for static ones (stable within a generation) and HANDLE_ATTACHED + n for
+ * attached ones.  Pointers are valid until the next who_set_image/who_attach/who_detach.
+ */
+#include "conf/image.h"
+
+enum { HANDLE_NONE = 0, HANDLE_ATTACHED = 1u << 24 };
+
+struct who {
+	uint32_t handle;
+	uint32_t policy; /* index in the current image, or POLICY_NONE */
+	uint32_t limits; /* index for image_limits() */
+	struct str id, user, agent, session;
+	uint64_t netns_cookie; /* attached: its namespace; else 0 */
+	bool trusts_ca;
+};
+
+struct who_table;
+
+enum status who_new(struct who_table **ret_t) MUSTCHECK;
+void who_free(struct who_table *t);
+/* Static sandboxes and the policies' indices are read from im from now on. */
+enum status who_set_image(struct who_table *t, const struct image *im) MUSTCHECK;
+
+enum status who_attach(struct who_table *t, uint32_t handle, uint64_t netns_cookie,
+		       const struct who *names, struct str policy) MUSTCHECK; /* copies */
+void who_detach(struct who_table *t, uint32_t handle);
+
+/* Grants for token identities, by socket cookie; at most 65,536, oldest out first. */
+enum status who_grant(struct who_table *t, uint64_t socket_cookie, uint32_t handle) MUSTCHECK;
+
+/* An accepted, connected socket.  NULL: unknown. */
+const struct who *who_by_socket(struct who_table *t, int fd);
+/* A datagram: the namespace cookie of the socket it came to and its source. */
+const struct who *who_by_source(struct who_table *t, int fd, const struct addr *source);
+const struct who *who_by_handle(struct who_table *t, uint32_t handle);
+const struct who *who_by_id(struct who_table *t, struct str id);
+/* Visit all: start with *at = 0; NULL at the end. */
+const struct who *who_next(struct who_table *t, size_t *at);
+
+#endif

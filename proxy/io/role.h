@@ -1,0 +1,80 @@
+#ifndef PROXY_IO_ROLE_H
+#define PROXY_IO_ROLE_H
+/*
+ * role: the same start-up for every process but super.
+ *
+ *	exec'd by super with descriptor 3 = the line to super, 2 = the log, nothing else
+ *	GIVE ...     lines to other roles, its ring, its counters, listeners, directories
+ *	PREPARE, COMMIT   the first policy
+ *	SANDBOX ...  those attached at the time
+ *	START        the role enters its jail, answers, serves
+ *
+ * role_start() does all of that, blocking, and returns just before the jail: the role
+ * opens what it must, then calls role_enter().  Afterwards the role's own loop watches
+ * role->super.fd and passes what arrives to role_heard(); a role that loses the line to
+ * super ends.
+ */
+#include "conf/who.h"
+#include "proxy/base/log.h"
+#include "proxy/io/jail.h"
+#include "proxy/io/rowring.h"
+#include "proxy/io/stats.h"
+
+enum give {
+	GIVE_LINE,     /* index: enum role at the other end, text: its slot; a line */
+	GIVE_RING,     /* own row ring and its bell (two descriptors); index: own slot */
+	GIVE_RINGS,    /* ledger only: ring to read and its bell; index: writer's slot */
+	GIVE_STATS,    /* own counters; control gets all of them, index: slot */
+	GIVE_LISTENER, /* index: listener in the image */
+	GIVE_ATTACHED, /* index: sandbox handle; text: "tcp", "dns-udp", "dns-tcp" */
+	GIVE_REVOKED,  /* index: sandbox handle: close its attached sockets */
+	GIVE_STATE,    /* text: the state directory; a descriptor of it */
+	GIVE_ADMIN,    /* control: the admin listener; text: "unix" or "tcp" */
+	GIVE_SLOT,     /* index: own slot; text: name for the log */
+};
+
+struct role_hooks {
+	void *ctx;
+	/* Something was given: at start-up and later.  Take descriptors out of m. */
+	enum status (*given)(void *ctx, enum give kind, uint32_t index, struct str text,
+			     struct ask_msg *m);
+	/* A policy is about to become the one in force: check what only this role can
+	 * (the dialer opens its databases here).  extra: descriptors of PREPARE but the first. */
+	enum status (*prepare)(void *ctx, const struct image *im, struct ask_msg *m);
+	/* The new policy is in force: role->image is it; old is closed after this returns. */
+	void (*commit)(void *ctx, const struct image *old);
+	void (*drain)(void *ctx, uint32_t deadline_ms, uint32_t seq); /* role_drained() when done */
+	void (*sandbox)(void *ctx, const struct who *w, bool present); /* attached or gone */
+};
+
+struct role {
+	enum role self;
+	uint8_t slot;
+	char name[32];
+	struct log log;
+	struct ask_end super;
+	struct image *image, *prepared;
+	uint64_t generation, prepared_generation;
+	struct who_table *who;
+	struct rowring *ring; /* NULL for roles that write no rows */
+	struct row_ids ids;
+	struct stats *stats;
+	const struct role_hooks *hooks;
+	char *space; /* for ask_recv */
+};
+
+/* Until START.  Exits the process with a logged reason when super asks nonsense. */
+void role_start(struct role *r, enum role self, const struct role_hooks *hooks);
+/* Into the jail, tell super we serve. */
+void role_enter(struct role *r, const char *writable);
+/* Read and handle everything that waits on the line to super; the caller's loop says
+ * when.  ST_END: super is gone, end the process. */
+enum status role_heard(struct role *r) MUSTCHECK;
+void role_drained(struct role *r, uint32_t seq);
+
+/* A row with the time, id, generation and sandbox fields filled in; then role_row().
+ * ST_NO_LEDGER: deny. */
+struct row role_row_begin(struct role *r, enum row_kind kind, const struct who *w);
+enum status role_row(struct role *r, const struct row *row) MUSTCHECK;
+
+#endif

@@ -1,0 +1,68 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proxy/base/buf.h"
+
+static void
+a_message_is_put_together_and_asked_for_once(void **state)
+{
+	CLEANUP(buf_done) struct buf b;
+	struct str s;
+
+	(void)state;
+	buf_init(&b, 64);
+	buf_put(&b, STR("GET "));
+	buf_putf(&b, "/%d", 7);
+	assert_int_equal(buf_finish(&b, &s), ST_OK);
+	assert_int_equal(s.n, 6);
+	assert_memory_equal(s.p, "GET /7", 6);
+}
+
+static void
+the_limit_is_exact_and_the_first_failure_sticks(void **state)
+{
+	CLEANUP(buf_done) struct buf b;
+	struct str s = STR("untouched");
+
+	(void)state;
+	buf_init(&b, 4);
+	buf_put(&b, STR("1234"));
+	assert_int_equal(buf_finish(&b, &s), ST_OK);
+	buf_put(&b, STR("5"));
+	buf_put(&b, STR(""));
+	s = STR("untouched");
+	assert_int_equal(buf_finish(&b, &s), ST_TOO_BIG);
+	assert_string_equal(status_code(ST_TOO_BIG), "too_big");
+	assert_memory_equal(s.p, "untouched", s.n);
+}
+
+static void
+a_length_near_the_end_of_the_number_line_does_not_wrap(void **state)
+{
+	CLEANUP(buf_done) struct buf b;
+	struct str s;
+
+	(void)state;
+	buf_init(&b, 16);
+	buf_put(&b, STR("x"));
+	buf_put(&b, (struct str){ "y", SIZE_MAX });
+	assert_int_equal(buf_finish(&b, &s), ST_TOO_BIG);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_message_is_put_together_and_asked_for_once),
+		cmocka_unit_test(the_limit_is_exact_and_the_first_failure_sticks),
+		cmocka_unit_test(
+			a_length_near_the_end_of_the_number_line_does_not_wrap),
+	};
+
+	return cmocka_run_group_tests_name("buf", tests, NULL, NULL);
+}
