@@ -46,6 +46,14 @@ struct policy_answer {
 void policy_judge(const struct image *im, const struct policy_question *q,
 		  struct policy_answer *ret_a);
 
+/*
+ * DNS: a question has no port.  As policy_judge() with WAY_ANY, for the port that allows
+ * most: allowed if some allow rule covers the name on some port and no deny rule covers
+ * it on all ports.  d->port is not looked at.
+ */
+void policy_judge_name(const struct image *im, uint32_t policy, const struct dest *d,
+		       struct policy_answer *ret_a);
+
 /* Where an address lies, as the dialer found it. */
 struct policy_place {
 	const struct addr *addr;
