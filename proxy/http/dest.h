@@ -22,17 +22,22 @@ struct dest {
 };
 
 /* A bare host: name, IPv4, or IPv6 with or without brackets as `brackets` says. */
-enum status dest_from_host(struct str host, uint16_t port, struct dest *ret_d) MUSTCHECK;
+enum status dest_from_host(struct str host, uint16_t port,
+			   struct dest *ret_d) MUSTCHECK;
+/* As above, but one label is enough: names that the operator wrote (resolver.hosts). */
+enum status dest_from_host_single(struct str host, uint16_t port,
+				  struct dest *ret_d) MUSTCHECK;
 /*
  * host[:port] as in CONNECT, Host and absolute-form; IPv6 needs brackets.
  * default_port 0: a port must be there (ST_BAD_TARGET otherwise).
  */
-enum status dest_from_authority(struct str text, uint16_t default_port, struct dest *ret_d) MUSTCHECK;
-enum status dest_from_addr(const struct addr *a, uint16_t port, struct dest *ret_d) MUSTCHECK;
-/* Labels as on the DNS wire, already split; each checked as above. */
+enum status dest_from_authority(struct str text, uint16_t default_port,
+				struct dest *ret_d) MUSTCHECK;
+enum status dest_from_addr(const struct addr *a, uint16_t port,
+			   struct dest *ret_d) MUSTCHECK;
 
 bool dest_is_name(const struct dest *d);
-struct str dest_name(const struct dest *d);           /* empty for a literal */
+struct str dest_name(const struct dest *d);              /* empty for a literal */
 void dest_put_host(struct buf *b, const struct dest *d); /* name, 1.2.3.4 or [v6] */
 void dest_put(struct buf *b, const struct dest *d);      /* host:port */
 bool dest_same_host(const struct dest *a, const struct dest *b);

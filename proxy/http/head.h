@@ -1,0 +1,106 @@
+#ifndef PROXY_HTTP_HEAD_H
+#define PROXY_HTTP_HEAD_H
+/*
+ * head: what a message says before its body, whichever HTTP version carried it.
+ * Also used for trailers (fields only).  Everything it points to lives in its arena;
+ * removing a field only forgets it.  Fields keep their order; names keep their
+ * spelling, and known ones carry their token, so nobody compares text twice.
+ *
+ * A reader never adds a field whose name only folds (case aside: '_' or '.' for '-')
+ * to a hop-by-hop or credential name, and refuses one that folds to a framing name.
+ */
+#include "proxy/base/arena.h"
+
+enum token_flag {
+	TOKEN_IS_HOP = 1,
+	TOKEN_IS_FRAMING = 2,
+	TOKEN_IS_CREDENTIAL = 4,
+	TOKEN_IS_ROUTING = 8,
+	TOKEN_IS_CONTROL = 16,
+};
+
+/* Known field names, one row each: token.def. */
+#define TOKEN(name, text, flags) TOKEN_##name,
+enum token {
+	TOKEN_NONE,
+#include "proxy/http/token.def"
+	TOKEN_COUNT
+};
+#undef TOKEN
+
+enum token token_of(struct str name);     /* case folded; TOKEN_NONE: unknown */
+enum token token_folded(struct str name); /* also '_' and '.' taken for '-' */
+unsigned token_flags(enum token t);
+const char *token_name(enum token t); /* lower case; "" for TOKEN_NONE */
+
+/* Methods are case-sensitive: "connect" is METHOD_OTHER. */
+enum method {
+	METHOD_OTHER,
+	METHOD_GET,
+	METHOD_HEAD,
+	METHOD_POST,
+	METHOD_PUT,
+	METHOD_DELETE,
+	METHOD_PATCH,
+	METHOD_OPTIONS,
+	METHOD_CONNECT,
+	METHOD_TRACE,
+	METHOD_TRACK,
+};
+
+enum method method_of(struct str name);
+
+/* Where the body ends (RFC 9112 section 6.3). */
+enum body_kind {
+	BODY_NONE,
+	BODY_LENGTH,
+	BODY_CHUNKED,
+	BODY_UNTIL_CLOSE, /* responses only */
+	BODY_TUNNEL,      /* no more HTTP: 2xx to CONNECT, or 101 */
+};
+
+struct field {
+	struct str name, value;
+	enum token token;
+};
+
+struct head {
+	struct arena *arena;
+	struct str method, target; /* requests; empty in responses */
+	enum method method_id;
+	uint16_t status; /* responses; 0 in requests */
+	uint8_t minor;   /* HTTP/1.minor */
+
+	struct field *fields;
+	size_t fields_len, fields_cap;
+
+	enum body_kind body;
+	uint64_t length;    /* what Content-Length says, if has_length */
+	bool has_length;    /* also in answers to HEAD and in 304, which have no body */
+	bool is_persistent; /* the sender keeps the connection after this message */
+	bool expects_continue; /* HTTP/1.1 request with Expect: 100-continue */
+};
+
+void head_init(struct head *h, struct arena *a);
+
+/* Name and value are copied; ST_NOMEM when the arena is full. */
+enum status head_add(struct head *h, struct str name, struct str value) MUSTCHECK;
+/* As head_add, for text that lives in the head's arena already. */
+enum status head_add_view(struct head *h, struct str name, struct str value) MUSTCHECK;
+/* Remove every field of this name, then add it once. */
+enum status head_set(struct head *h, struct str name, struct str value) MUSTCHECK;
+
+/* The first field of this token or name; NULL: not there. */
+const struct field *head_get(const struct head *h, enum token t);
+const struct field *head_find(const struct head *h, struct str name);
+size_t head_count(const struct head *h, enum token t);
+void head_remove(struct head *h, enum token t);
+void head_remove_name(struct head *h, struct str name);
+
+/* Is item a member of the comma list that all fields of this token make?  Case folded.
+ */
+bool head_lists(const struct head *h, enum token t, struct str item);
+
+bool is_http_token(struct str s); /* 1*tchar, RFC 9110 section 5.6.2 */
+
+#endif
