@@ -25,7 +25,7 @@ enum give {
 	GIVE_RING,     /* own row ring and its bell (two descriptors); index: own slot */
 	GIVE_RINGS,    /* ledger only: ring to read and its bell; index: writer's slot */
 	GIVE_STATS,    /* own counters; control gets all of them, index: slot */
-	GIVE_LISTENER, /* index: listener in the image */
+	GIVE_LISTENER, /* index: listener in the image; text: "tcp" or "udp" */
 	GIVE_ATTACHED, /* index: sandbox handle; text: "tcp", "dns-udp", "dns-tcp" */
 	GIVE_REVOKED,  /* index: sandbox handle: close its attached sockets */
 	GIVE_STATE,    /* text: the state directory; a descriptor of it */
@@ -48,7 +48,7 @@ struct role_hooks {
 	void (*sandbox)(void *ctx, const struct who *w, bool present); /* attached or gone */
 };
 
-struct role {
+struct role_self {
 	enum role self;
 	uint8_t slot;
 	char name[32];
@@ -65,17 +65,17 @@ struct role {
 };
 
 /* Until START.  Exits the process with a logged reason when super asks nonsense. */
-void role_start(struct role *r, enum role self, const struct role_hooks *hooks);
+void role_start(struct role_self *r, enum role self, const struct role_hooks *hooks);
 /* Into the jail, tell super we serve. */
-void role_enter(struct role *r, const char *writable);
+void role_enter(struct role_self *r, const char *writable);
 /* Read and handle everything that waits on the line to super; the caller's loop says
  * when.  ST_END: super is gone, end the process. */
-enum status role_heard(struct role *r) MUSTCHECK;
-void role_drained(struct role *r, uint32_t seq);
+enum status role_heard(struct role_self *r) MUSTCHECK;
+void role_drained(struct role_self *r, uint32_t seq);
 
 /* A row with the time, id, generation and sandbox fields filled in; then role_row().
  * ST_NO_LEDGER: deny. */
-struct row role_row_begin(struct role *r, enum row_kind kind, const struct who *w);
-enum status role_row(struct role *r, const struct row *row) MUSTCHECK;
+struct row role_row_begin(struct role_self *r, enum row_kind kind, const struct who *w);
+enum status role_row(struct role_self *r, const struct row *row) MUSTCHECK;
 
 #endif

@@ -1,0 +1,99 @@
+#ifndef PROXY_WORKER_CONN_H
+#define PROXY_WORKER_CONN_H
+/*
+ * conn: one accepted connection of a sandbox, from accept to close.  It has exactly one
+ * owner at a time, which reads and writes its socket:
+ *
+ *	peek      first bytes of a transparent or pinned connection
+ *	proxy_in  CONNECT, SOCKS5 and authentication on a proxy listener
+ *	tunnel    carried unread
+ *	turn      HTTP requests, turn_start()
+ *
+ * An owner hands over with conn_take() and never touches the conn afterwards.
+ * conn_close() may be called from anywhere, also from a callback of its own descriptor:
+ * memory dies at the end of the loop's turn, the owner's done() runs at once.
+ */
+#include "filters/exchange.h"
+#include "proxy/worker/worker.h"
+
+struct conn;
+
+struct conn_owner {
+	const char *name;
+	void (*judge)(
+		struct conn *c); /* a new policy is in force: close what it forbids */
+	void (*drain)(
+		struct conn *c); /* nothing new; close when what runs is finished */
+	void (*tick)(struct conn *c); /* about once a second; NULL: not wanted */
+	void (*done)(struct conn *c); /* free c->state and what it owns; c->fd is still
+					 open */
+};
+
+enum conn_way { CONN_TRANSPARENT, CONN_PROXY, CONN_CONNECT, CONN_SOCKS };
+
+/* In which words a refusal can be told just now. */
+enum conn_form {
+	FORM_CLOSE, /* nothing of ours would be understood */
+	FORM_RESET, /* a limit: let go at once, without TIME-WAIT */
+	FORM_HTTP,
+	FORM_CONNECT, /* HTTP, and the reason phrase is all that most clients show */
+	FORM_SOCKS,
+	FORM_TLS,
+};
+
+struct conn {
+	struct list link; /* worker->conns */
+	struct worker *w;
+	struct loop_io io; /* the sandbox's socket, io.fd; the owner sets io.fn by
+			      conn_take() */
+	const struct conn_owner *owner;
+	void *state; /* the owner's */
+
+	struct limit *limit; /* the sandbox's record: id, handle; NULL while unknown */
+	uint16_t listener;   /* index in the image, or CONN_ATTACHED */
+	uint8_t way;         /* enum conn_way; moves PROXY -> CONNECT | SOCKS */
+	uint8_t form;        /* enum conn_form */
+	bool by_token;       /* identity by token, not by socket */
+	bool is_pinned; /* dest is the CONNECT or SOCKS target: all names must equal it
+			 */
+	bool is_own;    /* the gateway's own pages */
+	bool is_closed;
+
+	/*
+	 * The destination so far.  Transparent: a literal or, behind a synthetic
+	 * address, a name, with the original port; a plain HTTP request combines its
+	 * Host with dest.port. Pinned: the target.  A proxy listener before CONNECT:
+	 * port 0.
+	 */
+	struct dest dest;
+	uint64_t opened_ms;
+};
+
+enum { CONN_ATTACHED = UINT16_MAX };
+
+/* A new owner: takes the socket's events (fn with ctx c) and c->state. */
+void conn_take(struct conn *c, const struct conn_owner *owner, void *state,
+	       loop_io_fn fn);
+void conn_close(struct conn *c);
+/* Close with RST: nothing is flushed. */
+void conn_reset(struct conn *c);
+
+/* Who is at the other end by the newest policy; NULL: unknown or gone. */
+const struct who *conn_who(const struct conn *c);
+/* Is it still the sandbox that it was when it was accepted?  Asked after a reload. */
+bool conn_is_same_sandbox(const struct conn *c);
+/* The listener's name, for rows. */
+struct str conn_listener(const struct conn *c);
+
+/* A fresh exchange on this connection, image and who filled in. */
+void conn_exchange(struct conn *c, struct exchange *x);
+/* Before each phase of a later turn: pointers of the newest policy. */
+void conn_refresh(struct conn *c, struct exchange *x);
+
+/* A row about x in the ring; ST_NO_LEDGER: deny.  Sets x->id on the first one. */
+enum status conn_row(struct conn *c, struct exchange *x, enum row_kind kind) MUSTCHECK;
+
+/* Bytes carried: counters, byte budget.  ST_LIMIT_BYTES: end the flow. */
+enum status conn_count(struct conn *c, uint64_t up, uint64_t down) MUSTCHECK;
+
+#endif

@@ -1,0 +1,54 @@
+#ifndef PROXY_WORKER_LIMIT_H
+#define PROXY_WORKER_LIMIT_H
+/*
+ * limit: what one sandbox may use of this worker, and what it has used.  All of a
+ * sandbox's connections are in one worker, so the numbers here are the whole truth.
+ *
+ * A record is made with the first connection and kept as long as the sandbox is
+ * registered, because the byte budget outlives connections.
+ */
+#include "conf/who.h"
+#include "proxy/base/list.h"
+#include "proxy/base/map.h"
+
+struct limit_bucket { /* tokens in thousandths, so that slow rates still fill */
+	uint64_t milli;
+	uint64_t at_ms;
+};
+
+struct limit {
+	char *id;        /* the sandbox's, NUL-terminated, owned */
+	uint32_t handle; /* in the present generation; HANDLE_NONE: gone */
+	uint32_t open;
+	struct image_limits max; /* a copy: survives a reload */
+	struct limit_bucket connections, requests;
+	uint64_t bytes; /* both directions */
+};
+
+struct limits {
+	struct map by_id;
+	size_t open, max_open; /* of all sandboxes */
+};
+
+void limits_init(struct limits *all, size_t max_open);
+void limits_done(struct limits *all);
+
+/* The record of this sandbox, made if need be.  ST_NOMEM, ST_TOO_BIG. */
+enum status limit_of(struct limits *all, const struct image *im, const struct who *w,
+		     struct limit **ret_l) MUSTCHECK;
+
+/* ST_LIMIT_CONNECTIONS or ST_LIMIT_RATE; each success is undone by limit_close(). */
+enum status limit_open(struct limits *all, struct limit *l, uint64_t now_ms) MUSTCHECK;
+void limit_close(struct limits *all, struct limit *l);
+enum status limit_request(struct limit *l, uint64_t now_ms) MUSTCHECK;
+/* ST_LIMIT_BYTES once the budget is used up: end the flow. */
+enum status limit_bytes(struct limit *l, uint64_t n) MUSTCHECK;
+
+/* A new policy: new numbers, new handles.  Gone sandboxes get HANDLE_NONE. */
+void limits_renew(struct limits *all, const struct image *im, struct who_table *t);
+
+/* Pure, for tests: one token at now, filling at rate a second up to burst. */
+bool limit_bucket_take(struct limit_bucket *b, uint64_t now_ms, uint32_t rate,
+		       uint32_t burst);
+
+#endif

@@ -1,0 +1,14 @@
+#ifndef PROXY_WORKER_PROXY_IN_H
+#define PROXY_WORKER_PROXY_IN_H
+/*
+ * proxy_in: what arrives on a proxy listener, told apart by its first bytes: SOCKS5,
+ * CONNECT, or an HTTP request in absolute-form, which goes on to turn_start() once the
+ * sandbox is known.
+ */
+#include "proxy/worker/conn.h"
+
+/* seen: bytes already read (also: a CONNECT that the turn engine found on a kept
+ * connection), copied before this returns. */
+void proxy_in_start(struct conn *c, struct str seen);
+
+#endif

@@ -1,0 +1,44 @@
+#ifndef PROXY_WORKER_WORKER_H
+#define PROXY_WORKER_WORKER_H
+/*
+ * worker: the process that reads the sandboxes' bytes.  Everything it knows hangs on
+ * this one struct.  It holds no secret and can reach nothing by itself: descriptors to
+ * the outside come from the dialer, rows go into the ring.
+ */
+#include "proxy/base/list.h"
+#include "proxy/io/role.h"
+#include "proxy/worker/limit.h"
+
+struct door;  /* a listening socket, door.c */
+struct pool;  /* upstream connections kept for HTTP, pool.c */
+struct synth; /* synthetic addresses, proxy/io/synth.h */
+
+enum { WORKER_SPACE = 128 * 1024 };
+
+struct worker {
+	struct role_self role;
+	struct loop *loop;
+	struct loop_io super;
+	struct ask_line *dialer, *control, *ledger; /* NULL while there is none */
+	struct list doors;                          /* struct door */
+	struct list conns;                          /* struct conn */
+	struct limits limits;
+	struct pool *pool;
+	struct synth *synth;
+	char *space; /* WORKER_SPACE bytes; valid within one callback, for whoever reads
+		      */
+	struct loop_timer tick; /* once a second while there are connections */
+	struct loop_timer drain;
+	uint32_t drain_seq;
+	bool is_draining;
+	int spare; /* a descriptor given up for a moment when there are none left */
+};
+
+/* Numbers of the configuration in force. */
+uint64_t worker_option(const struct worker *w, enum option opt);
+/* True when nothing new may begin. */
+bool worker_is_draining(const struct worker *w);
+/* The last connection is gone: tells super if it waits for that. */
+void worker_check_drained(struct worker *w);
+
+#endif
