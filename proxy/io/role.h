@@ -26,7 +26,7 @@ enum give {
 	GIVE_RINGS,    /* ledger only: ring to read and its bell; index: writer's slot */
 	GIVE_STATS,    /* own counters; control gets all of them, index: slot */
 	GIVE_LISTENER, /* index: listener in the image; text: "tcp" or "udp" */
-	GIVE_ATTACHED, /* index: sandbox handle; text: "tcp", "dns-udp", "dns-tcp" */
+	GIVE_ATTACHED, /* index: sandbox handle; text: "tcp", "proxy", "dns-udp", "dns-tcp" */
 	GIVE_REVOKED,  /* index: sandbox handle: close its attached sockets */
 	GIVE_STATE,    /* text: the state directory; a descriptor of it */
 	GIVE_ADMIN,    /* control: the admin listener; text: "unix" or "tcp" */
