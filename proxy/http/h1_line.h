@@ -6,6 +6,7 @@
  * copied, so between messages there is no memory.  What it answers doesn't depend on
  * where the input was split.
  */
+#include "proxy/base/buf.h"
 #include "proxy/http/head.h"
 
 struct h1_limits {

@@ -101,6 +101,17 @@ void head_remove_name(struct head *h, struct str name);
  */
 bool head_lists(const struct head *h, enum token t, struct str item);
 
+/* Connection names it, and it is none of the names that Connection can't reach. */
+bool head_nominates(const struct head *h, const struct field *f);
+/*
+ * May this field of h go on to the next hop, whatever version that speaks?  Not the
+ * hop-by-hop ones, nominated ones, Proxy-*, and what every writer states itself (Host,
+ * Content-Length).
+ */
+bool head_field_passes(const struct head *h, const struct field *f);
+/* The same for a trailer field of the message that h begins. */
+bool head_trailer_passes(const struct head *h, const struct field *f);
+
 bool is_http_token(struct str s); /* 1*tchar, RFC 9110 section 5.6.2 */
 
 #endif

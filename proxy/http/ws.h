@@ -5,6 +5,7 @@
  * tunnel begins only behind a request and a response that both are.  The SHA-1 of the
  * key is the caller's: libcrypto is linked there anyway.
  */
+#include "proxy/base/buf.h"
 #include "proxy/http/head.h"
 
 enum { WS_DIGEST = 20 };
