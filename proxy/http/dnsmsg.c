@@ -6,6 +6,7 @@
 
 enum {
 	LABEL_MAX = 63,
+	EDE_OPTION = 15,
 	OPT_FIXED = 11, /* root name, type, class, TTL, length */
 	FLAG_QR = 0x80,
 	FLAG_TC = 0x02,
@@ -258,24 +259,24 @@ put_soa(struct out *o, const struct dnsmsg_query *q)
 		put_u32(o, numbers[i]);
 }
 
-/* RFC 6891 section 6.1.2 and, with a code, RFC 8914 section 2: 15 is "Blocked". */
+/* RFC 6891 section 6.1.2 and, with a code, RFC 8914 section 2. */
 static void
-put_opt(struct out *o, enum dnsmsg_rcode rcode, const char *code)
+put_opt(struct out *o, const struct dnsmsg_answer *a)
 {
-	size_t text = code ? strlen(code) : 0;
-	size_t length = code ? 6 + text : 0;
+	size_t text = a->code ? strlen(a->code) : 0;
+	size_t length = a->code ? 6 + text : 0;
 
 	put(o, "", 1);
 	put_u16(o, DNSMSG_OPT);
 	put_u16(o, DNSMSG_UDP_MOST);
-	put_u32(o, (uint32_t)rcode >> 4 << 24);
+	put_u32(o, (uint32_t)a->rcode >> 4 << 24);
 	put_u16(o, (uint16_t)length);
-	if (!code)
+	if (!a->code)
 		return;
-	put_u16(o, 15);
+	put_u16(o, EDE_OPTION);
 	put_u16(o, (uint16_t)(2 + text));
-	put_u16(o, 15);
-	put(o, code, text);
+	put_u16(o, a->ede);
+	put(o, a->code, text);
 }
 
 /* Flags of an answer: as asked (RD, CD), recursion is available. */
@@ -308,7 +309,7 @@ put_sections(struct out *o, const struct dnsmsg_query *q, const struct dnsmsg_an
 		set_u16(o, 8, 1);
 	}
 	if (q->has_opt) {
-		put_opt(o, a->rcode, a->code);
+		put_opt(o, a);
 		set_u16(o, 10, 1);
 	}
 }
@@ -330,7 +331,7 @@ dnsmsg_write(const struct dnsmsg_query *q, const struct dnsmsg_answer *a, char *
 	put(&o, q->packet.p + DNSMSG_HEADER, q->question_size);
 	set_u16(&o, 4, 1);
 	if (q->has_opt) {
-		put_opt(&o, a->rcode, NULL);
+		put_opt(&o, a);
 		set_u16(&o, 10, 1);
 	}
 	return o.n;

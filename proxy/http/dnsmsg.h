@@ -34,6 +34,12 @@ enum dnsmsg_rcode {
 	DNSMSG_BADVERS = 16, /* needs the OPT record; as RFC 6891 section 6.1.3 */
 };
 
+enum { /* extended errors, RFC 8914 section 4 */
+       DNSMSG_EDE_OTHER = 0,
+       DNSMSG_EDE_BLOCKED = 15,
+       DNSMSG_EDE_NO_AUTHORITY = 22, /* none could be reached */
+};
+
 enum {
 	DNSMSG_IN = 1, /* class */
 	DNSMSG_HEADER = 12,
@@ -70,7 +76,8 @@ struct dnsmsg_answer {
 	uint32_t ttl;
 	const struct addr *addrs; /* those of the question's family are written */
 	size_t addrs_n;           /* none written and NOERROR: NODATA with SOA */
-	const char *code;         /* denied: for extended error 15; else NULL */
+	uint16_t ede;             /* INFO-CODE of the extended error... */
+	const char *code;         /* ...and its text; NULL: no extended error */
 };
 
 /* Write the answer into space of DNSMSG_ANSWER_MAX bytes; returns its size.  What does

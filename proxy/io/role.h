@@ -31,7 +31,7 @@ enum give {
 	GIVE_STATE,    /* text: the state directory; a descriptor of it */
 	GIVE_ADMIN,    /* control: the admin listener; text: "unix" or "tcp" */
 	GIVE_SLOT,     /* index: own slot; text: name for the log */
-	GIVE_SYNTH,    /* dns writes, workers read: the table of synthetic addresses */
+	GIVE_SYNTH,    /* dns: may be written; workers: read only; see synth.h */
 };
 
 struct role_hooks {

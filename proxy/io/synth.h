@@ -29,7 +29,9 @@ enum {
 
 struct synth; /* opaque: a mapping */
 
-enum status synth_create(int *ret_memfd) MUSTCHECK; /* super */
+/* Super.  dns gets the one that writes; workers get the other, which can't be mapped
+ * for writing: a worker taken over can't rename another sandbox's addresses. */
+enum status synth_create(int *ret_write_fd, int *ret_read_fd) MUSTCHECK;
 /* The descriptor stays the caller's.  One writer; opening as writer mends what a killed
  * one left half done. */
 enum status synth_open(int memfd, bool writable, struct synth **ret_s) MUSTCHECK;
