@@ -35,7 +35,8 @@ struct ask_msg {
 	uint32_t seq;
 	struct str body; /* in the buffer given to ask_recv() */
 	int fds[ASK_FDS_MAX];
-	size_t fds_n; /* owned by the receiver; ask_msg_done() closes what is left */
+	size_t fds_n;  /* owned by the receiver; ask_msg_done() closes what is left */
+	bool lost_fds; /* it carried some, but this process has no room: fds_n is 0 */
 };
 
 struct ask_end { /* a descriptor and who sits at its two ends */
@@ -43,14 +44,30 @@ struct ask_end { /* a descriptor and who sits at its two ends */
 	enum role self, peer;
 };
 
+struct ask_rule { /* one row of asks.def */
+	const char *name;
+	enum role from, to;
+	uint32_t size, fds, back_fds, deadline_ms, per_second;
+};
+
+struct ask_rate { /* a bucket of asks.def's last column */
+	uint64_t at_ms, milli; /* filled up to then; thousandths of an ask left */
+};
+
 const char *role_name(enum role r);
+const struct ask_rule *ask_rule(enum ask a);
 const char *ask_name(enum ask a);
 bool ask_is_legal(enum ask a, enum role from, enum role to);
+/* Takes one from the bucket, which holds a second's worth (a zeroed one is full).
+ * slack: what the answerer allows over the table, so that an asker that keeps to it is
+ * never cut off by a difference of clocks.  Always true where the table says 0. */
+bool ask_rate_take(struct ask_rate *r, enum ask a, uint32_t slack, uint64_t now_ms) MUSTCHECK;
 
 /* The descriptors are duplicated by the kernel; the caller keeps its own. */
 enum status ask_send(const struct ask_end *e, enum ask a, bool is_answer, uint32_t seq,
 		     struct str body, const int *fds, size_t fds_n) MUSTCHECK;
-/* ST_OK, ST_AGAIN, ST_END (peer gone), ST_BAD_MESSAGE (close the line).
+/* ST_OK, ST_AGAIN, ST_END (peer gone), ST_BAD_MESSAGE (close the line; descriptors that
+ * came with it are closed).
  * space holds ASK_BODY_MAX + 8 bytes and must outlive the message. */
 enum status ask_recv(const struct ask_end *e, char *space, struct ask_msg *ret_msg) MUSTCHECK;
 /* Take descriptor i out of the message; -1 if it carries none. */
@@ -72,7 +89,8 @@ enum status ask_line_new(struct loop *l, const struct ask_end *e, ask_heard_fn h
 			 ask_lost_fn lost, void *ctx, struct ask_line **ret_line) MUSTCHECK;
 void ask_line_free(struct ask_line *line); /* closes; open calls are dropped silently */
 
-/* ret_seq may be NULL.  The answer never comes before this returns. */
+/* ret_seq may be NULL.  The answer never comes before this returns.  ST_AGAIN: too much
+ * waits already; ST_LIMIT_RATE: the table allows no more now; ST_END: the line is dead. */
 enum status ask_call(struct ask_line *line, enum ask a, struct str body, const int *fds,
 		     size_t fds_n, ask_answer_fn fn, void *ctx, uint32_t *ret_seq) MUSTCHECK;
 enum status ask_tell(struct ask_line *line, enum ask a, struct str body, const int *fds,

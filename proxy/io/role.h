@@ -4,6 +4,7 @@
  * role: the same start-up for every process but super.
  *
  *	exec'd by super with descriptor 3 = the line to super, 2 = the log, nothing else
+ *	(ROLE_SUPER_FD)
  *	GIVE ...     lines to other roles, its ring, its counters, listeners, directories
  *	PREPARE, COMMIT   the first policy
  *	SANDBOX ...  those attached at the time
@@ -19,6 +20,8 @@
 #include "proxy/io/jail.h"
 #include "proxy/io/rowring.h"
 #include "proxy/io/stats.h"
+
+enum { ROLE_SUPER_FD = 3 };
 
 enum give {
 	GIVE_LINE,     /* index: enum role at the other end, text: its slot; a line */
@@ -46,6 +49,8 @@ struct role_hooks {
 	void (*commit)(void *ctx, const struct image *old);
 	void (*drain)(void *ctx, uint32_t deadline_ms, uint32_t seq); /* role_drained() when done */
 	void (*sandbox)(void *ctx, const struct who *w, bool present); /* attached or gone */
+	/* Control asks super on the same line; this is an answer.  Others leave it NULL. */
+	void (*answered)(void *ctx, struct ask_msg *m);
 };
 
 struct role_self {
@@ -62,9 +67,15 @@ struct role_self {
 	struct stats *stats;
 	const struct role_hooks *hooks;
 	char *space; /* for ask_recv */
+	uint32_t start_seq;
+	bool is_started; /* START has come */
 };
 
-/* Until START.  Exits the process with a logged reason when super asks nonsense. */
+/* The body of GIVE, for super's side. */
+void give_put(struct buf *b, enum give kind, uint32_t index, struct str text);
+
+/* Until START; main() has called jail_early() before.  Exits the process with a logged
+ * reason when super asks nonsense. */
 void role_start(struct role_self *r, enum role self, const struct role_hooks *hooks);
 /* Into the jail, tell super we serve. */
 void role_enter(struct role_self *r, const char *writable);

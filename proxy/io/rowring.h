@@ -18,16 +18,20 @@ struct rowring; /* opaque: a mapping */
 enum { ROWRING_SIZE = 4 * 1024 * 1024, ROWRING_RESERVE = 256 * 1024 };
 
 enum status rowring_create(const char *name, int *ret_memfd) MUSTCHECK; /* super */
-/* bell: an eventfd written when the ring goes from empty to not; stays the caller's. */
+/* bell: an eventfd written when a row comes after the reader found none; stays the
+ * caller's. */
 enum status rowring_open_writer(int memfd, int bell, struct rowring **ret_r) MUSTCHECK;
 enum status rowring_open_reader(int memfd, struct rowring **ret_r) MUSTCHECK;
 void rowring_close(struct rowring *r);
 
 /* Denials may use all but ROWRING_RESERVE, so that they can't stop allowed traffic. */
 enum status rowring_put(struct rowring *r, const struct row *row) MUSTCHECK;
-/* The next row's bytes, copied into b (cleared first), or ST_END.  ST_BAD_MESSAGE: the
- * writer lied; the ring is unusable and skipped to its head. */
+/* The next row's bytes, copied into b (cleared first; its max at least ROW_MAX), or
+ * ST_END, after which the bell tells of more.  ST_BAD_MESSAGE: the writer lied, or its
+ * memory is damaged; what it had written up to then is skipped. */
 enum status rowring_next(struct rowring *r, struct buf *b) MUSTCHECK;
-void rowring_advance(struct rowring *r); /* the last row given is stored: forget it */
+/* All rows given so far are stored: forget them.  A reader that dies before this is
+ * given them again, so it commits first, advances then, and drops ids it has. */
+void rowring_advance(struct rowring *r);
 
 #endif

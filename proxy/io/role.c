@@ -1,0 +1,432 @@
+#include "proxy/io/role.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proxy/base/clock.h"
+#include "proxy/io/sock.h"
+
+void
+give_put(struct buf *b, enum give kind, uint32_t index, struct str text)
+{
+	buf_put_u8(b, (uint8_t)kind);
+	buf_put_u32(b, index);
+	wire_put_str(b, text);
+}
+
+/* A role that doesn't understand super, or can't reach it, serves nobody. */
+NORETURN static void
+role_die(const struct role_self *r, const char *what, enum status st)
+{
+	log_error(&r->log, "ends: %s: %s", what, status_code(st));
+	_exit(1);
+}
+
+static void
+answer(struct role_self *r, const struct ask_msg *m, enum status st, uint64_t generation)
+{
+	CLEANUP(buf_done) struct buf b;
+	struct str body;
+
+	buf_init(&b, 16);
+	buf_put_u16(&b, (uint16_t)st);
+	buf_put_u64(&b, generation);
+	enum status sent = buf_finish(&b, &body);
+	if (sent == ST_OK)
+		sent = ask_send(&r->super, m->ask, true, m->seq, body, NULL, 0);
+	/* Nobody reads a hundred answers behind: super is gone or stuck. */
+	if (sent != ST_OK)
+		role_die(r, "an answer to super", sent);
+}
+
+/* GIVE */
+
+static enum status
+given_slot(struct role_self *r, uint32_t index, struct str text)
+{
+	if (index > UINT8_MAX || text.n >= sizeof r->name)
+		return ST_BAD_MESSAGE;
+	r->slot = r->ids.slot = (uint8_t)index;
+	memcpy(r->name, text.p, text.n);
+	r->name[text.n] = '\0';
+	return ST_OK;
+}
+
+static enum status
+given_ring(struct role_self *r, struct ask_msg *m)
+{
+	struct rowring *ring;
+	int memfd = ask_msg_take(m, 0), bell = ask_msg_take(m, 1);
+	enum status st = rowring_open_writer(memfd, bell, &ring);
+
+	(void)close(memfd);
+	if (st != ST_OK) {
+		(void)close(bell);
+		return st;
+	}
+	rowring_close(
+		r->ring); /* a bell that it had stays open: once per restart of none */
+	r->ring = ring;
+	return ST_OK;
+}
+
+static enum status
+given_stats(struct role_self *r, struct ask_msg *m)
+{
+	struct stats *s;
+
+	if (m->fds_n == 0)
+		return ST_BAD_MESSAGE;
+	enum status st = stats_open(m->fds[0], true, &s);
+	if (st == ST_OK) {
+		stats_close(r->stats);
+		r->stats = s;
+	}
+	return st;
+}
+
+static enum status
+given_other(struct role_self *r, enum give kind, uint32_t index, struct str text,
+	    struct ask_msg *m)
+{
+	if (r->hooks->given == NULL)
+		return ST_OK; /* what it carried is closed with the message */
+	return r->hooks->given(r->hooks->ctx, kind, index, text, m);
+}
+
+static enum status
+heard_give(struct role_self *r, struct ask_msg *m)
+{
+	struct wire w = wire_from(m->body);
+	uint8_t kind = wire_u8(&w);
+	uint32_t index = wire_u32(&w);
+	struct str text = wire_str(&w);
+	enum status st = wire_end(&w);
+
+	if (st != ST_OK || kind > GIVE_SLOT)
+		return ST_BAD_MESSAGE;
+	if (kind == GIVE_SLOT)
+		return given_slot(r, index, text);
+	if (kind == GIVE_RING)
+		return given_ring(r, m);
+	if (kind == GIVE_STATS && (r->self != ROLE_CONTROL || index == r->slot))
+		st = given_stats(r, m);
+	if (st != ST_OK || (kind == GIVE_STATS && r->self != ROLE_CONTROL))
+		return st;
+	return given_other(r, (enum give)kind, index, text, m);
+}
+
+/* Policy */
+
+static enum status
+take_generation(const struct ask_msg *m, uint64_t *ret_generation)
+{
+	struct wire w = wire_from(m->body);
+	uint64_t generation = wire_u64(&w);
+	enum status st = wire_end(&w);
+
+	if (st == ST_OK)
+		*ret_generation = generation;
+	return st;
+}
+
+static void
+forget_prepared(struct role_self *r)
+{
+	image_close(r->prepared);
+	r->prepared = NULL;
+	r->prepared_generation = 0;
+}
+
+static enum status
+prepare(struct role_self *r, struct ask_msg *m, uint64_t generation)
+{
+	struct image *im;
+	int memfd = ask_msg_take(m, 0);
+
+	forget_prepared(r);
+	if (memfd < 0)
+		return m->lost_fds ? ST_NO_FILES : ST_BAD_MESSAGE;
+	enum status st = image_open(memfd, &im);
+	(void)close(memfd);
+	if (st != ST_OK)
+		return st;
+	if (r->hooks->prepare != NULL)
+		st = r->hooks->prepare(r->hooks->ctx, im, m);
+	if (st != ST_OK) {
+		image_close(im);
+		return st;
+	}
+	r->prepared = im;
+	r->prepared_generation = generation;
+	return ST_OK;
+}
+
+static enum status
+heard_prepare(struct role_self *r, struct ask_msg *m)
+{
+	uint64_t generation = 0;
+	enum status st = take_generation(m, &generation);
+
+	if (st != ST_OK)
+		return st;
+	/* A refusal is an answer; the policy in force stays. */
+	answer(r, m, prepare(r, m, generation), generation);
+	return ST_OK;
+}
+
+static enum status
+commit(struct role_self *r, uint64_t generation)
+{
+	struct image *old = r->image;
+
+	if (r->prepared == NULL || r->prepared_generation != generation)
+		return ST_CONFLICT;
+	enum status st = who_set_image(r->who, r->prepared);
+	if (st != ST_OK)
+		return st;
+	r->image = r->prepared;
+	r->generation = generation;
+	r->prepared = NULL;
+	r->log.level = (enum log_level)image_number(r->image, OPT_LOG_LEVEL);
+	if (r->hooks->commit != NULL)
+		r->hooks->commit(r->hooks->ctx, old);
+	image_close(old);
+	return ST_OK;
+}
+
+static enum status
+heard_commit(struct role_self *r, struct ask_msg *m)
+{
+	uint64_t generation = 0;
+	enum status st = take_generation(m, &generation);
+
+	if (st == ST_OK)
+		answer(r, m, commit(r, generation), generation);
+	return st;
+}
+
+static enum status
+heard_abort(struct role_self *r, struct ask_msg *m)
+{
+	uint64_t generation = 0;
+	enum status st = take_generation(m, &generation);
+
+	if (st == ST_OK && r->prepared != NULL && r->prepared_generation == generation)
+		forget_prepared(r);
+	return st;
+}
+
+/* Sandboxes, start and end */
+
+static void
+tell_sandbox(struct role_self *r, uint32_t handle, bool present)
+{
+	const struct who *w = who_by_handle(r->who, handle);
+
+	if (w != NULL && r->hooks->sandbox != NULL)
+		r->hooks->sandbox(r->hooks->ctx, w, present);
+}
+
+static enum status
+heard_sandbox(struct role_self *r, struct ask_msg *m)
+{
+	struct wire w = wire_from(m->body);
+	uint32_t handle = wire_u32(&w);
+	bool present = wire_u8(&w) != 0;
+	uint64_t cookie = wire_u64(&w);
+	struct who names = { .id = wire_str(&w) };
+
+	names.user = wire_str(&w);
+	names.agent = wire_str(&w);
+	names.session = wire_str(&w);
+	struct str policy = wire_str(&w);
+	enum status st = wire_end(&w);
+	if (st != ST_OK)
+		return st;
+	if (!present) {
+		tell_sandbox(r, handle, false);
+		who_detach(r->who, handle);
+		return ST_OK;
+	}
+	st = who_attach(r->who, handle, cookie, &names, policy);
+	if (st == ST_OK)
+		tell_sandbox(r, handle, true);
+	else /* unknown here, so denied here; the others go on */
+		log_error(&r->log, "sandbox %.*s: %s", STR_ARG(names.id),
+			  status_code(st));
+	return ST_OK;
+}
+
+static enum status
+heard_start(struct role_self *r, struct ask_msg *m)
+{
+	if (r->is_started)
+		return ST_CONFLICT;
+	r->is_started = true;
+	r->start_seq = m->seq;
+	return ST_OK;
+}
+
+static enum status
+heard_drain(struct role_self *r, struct ask_msg *m)
+{
+	struct wire w = wire_from(m->body);
+	uint32_t deadline = wire_u32(&w);
+	enum status st = wire_end(&w);
+
+	if (st != ST_OK)
+		return st;
+	if (r->hooks->drain != NULL)
+		r->hooks->drain(r->hooks->ctx, deadline, m->seq);
+	else
+		role_drained(r, m->seq);
+	return ST_OK;
+}
+
+static enum status
+heard_answer(struct role_self *r, struct ask_msg *m)
+{
+	if (r->hooks->answered == NULL)
+		return ST_BAD_MESSAGE;
+	r->hooks->answered(r->hooks->ctx, m);
+	return ST_OK;
+}
+
+typedef enum status (*heard_fn)(struct role_self *r, struct ask_msg *m);
+
+static const struct {
+	enum ask ask;
+	heard_fn fn;
+} from_super[] = {
+	{ ASK_GIVE, heard_give },     { ASK_PREPARE, heard_prepare },
+	{ ASK_COMMIT, heard_commit }, { ASK_ABORT, heard_abort },
+	{ ASK_START, heard_start },   { ASK_SANDBOX, heard_sandbox },
+	{ ASK_DRAIN, heard_drain },
+};
+
+static enum status
+dispatch(struct role_self *r, struct ask_msg *m)
+{
+	if (m->is_answer)
+		return heard_answer(r, m);
+	for (size_t i = 0; i < COUNT_OF(from_super); i++)
+		if (from_super[i].ask == m->ask)
+			return from_super[i].fn(r, m);
+	return ST_BAD_MESSAGE;
+}
+
+/* One message: ST_OK, ST_AGAIN, ST_END; anything else ends the process. */
+static enum status
+hear_one(struct role_self *r)
+{
+	struct ask_msg m;
+	enum status st = ask_recv(&r->super, r->space, &m);
+
+	if (st == ST_AGAIN || st == ST_END)
+		return st;
+	if (st != ST_OK)
+		role_die(r, "a message of super", st);
+	st = dispatch(r, &m);
+	ask_msg_done(&m);
+	if (st != ST_OK)
+		role_die(r, ask_name(m.ask), st);
+	return ST_OK;
+}
+
+void
+role_start(struct role_self *r, enum role self, const struct role_hooks *hooks)
+{
+	struct log log = { .role = r->name, .level = LOG_INFO };
+
+	*r = (struct role_self){ .self = self, .hooks = hooks };
+	r->log = log;
+	(void)snprintf(r->name, sizeof r->name, "%s", role_name(self));
+	r->super = (struct ask_end){ ROLE_SUPER_FD, self, ROLE_SUPER };
+	/* A write to a closed pipe or socket gives an error, not death. */
+	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+		role_die(r, "signal", ST_SYSTEM);
+	r->space = malloc(ASK_BODY_MAX + 8);
+	if (r->space == NULL || who_new(&r->who) != ST_OK)
+		role_die(r, "start", ST_NOMEM);
+	while (!r->is_started)
+		if (hear_one(r) != ST_OK)
+			_exit(0); /* super ended before it needed us */
+}
+
+void
+role_enter(struct role_self *r, const char *writable)
+{
+	struct jail_report report;
+	struct ask_msg start = { .ask = ASK_START, .seq = r->start_seq };
+	enum status st = sock_set_nonblock(r->super.fd);
+
+	need(r->is_started);
+	if (st == ST_OK)
+		st = jail_enter(r->self, writable, &report);
+	if (st != ST_OK)
+		role_die(r, "jail", st);
+	answer(r, &start, ST_OK, r->generation);
+}
+
+enum status
+role_heard(struct role_self *r)
+{
+	enum status st;
+
+	do
+		st = hear_one(r);
+	while (st == ST_OK);
+	return st == ST_AGAIN ? ST_OK : st;
+}
+
+void
+role_drained(struct role_self *r, uint32_t seq)
+{
+	struct ask_msg drain = { .ask = ASK_DRAIN, .seq = seq };
+
+	answer(r, &drain, ST_OK, r->generation);
+}
+
+struct row
+role_row_begin(struct role_self *r, enum row_kind kind, const struct who *w)
+{
+	uint64_t id = row_next_id(&r->ids);
+	struct row row = { .id = id,
+			   .turn = id,
+			   .kind = kind,
+			   .reason = ST_OK,
+			   .time_us = clock_wall_us(),
+			   .generation = r->generation };
+
+	if (w != NULL) {
+		row.sandbox = w->id;
+		row.user = w->user;
+		row.agent = w->agent;
+		row.session = w->session;
+	}
+	return row;
+}
+
+#ifdef SG_BENCH_NO_RING
+/* Only for measuring what the ring costs: such a build must never serve anybody. */
+enum status
+role_row(struct role_self *r, const struct row *row)
+{
+	(void)row;
+	stats_add(r->stats, STAT_ROWS, 1);
+	return ST_OK;
+}
+#else
+enum status
+role_row(struct role_self *r, const struct row *row)
+{
+	enum status st = r->ring == NULL ? ST_NO_LEDGER : rowring_put(r->ring, row);
+
+	stats_add(r->stats, st == ST_OK ? STAT_ROWS : STAT_ROWS_REFUSED, 1);
+	return st;
+}
+#endif

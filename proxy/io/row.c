@@ -1,0 +1,210 @@
+#include "proxy/io/row.h"
+
+#include "proxy/base/clock.h"
+#include "proxy/base/enc.h"
+#include "proxy/base/num.h"
+#include "proxy/io/wire.h"
+
+enum {
+	VERSION = 1,
+	MARK_MAX = 64,           /* what stands for the part that was cut off */
+	ID_EPOCH_S = 1577836800, /* 2020-01-01 */
+};
+
+#define ROW_KIND(name, word, what) [ROW_##name] = (word),
+static const char *const kind_words[ROW_COUNT] = {
+#include "proxy/io/rows.def"
+};
+#undef ROW_KIND
+
+/* Text fields in the order of both forms.  The caps add up to less than ROW_MAX. */
+static const struct field {
+	const char *name;
+	size_t offset, cap;
+} fields[] = {
+	{ "sandbox", offsetof(struct row, sandbox), 512 },
+	{ "user", offsetof(struct row, user), 512 },
+	{ "agent", offsetof(struct row, agent), 512 },
+	{ "session", offsetof(struct row, session), 512 },
+	{ "listener", offsetof(struct row, listener), 128 },
+	{ "host", offsetof(struct row, host), 1024 },
+	{ "address", offsetof(struct row, address), 128 },
+	{ "country", offsetof(struct row, country), 128 },
+	{ "method", offsetof(struct row, method), 256 },
+	{ "path", offsetof(struct row, path), ROW_FIELD_MAX },
+	{ "rule", offsetof(struct row, rule), 1024 },
+	{ "detail", offsetof(struct row, detail), ROW_FIELD_MAX },
+};
+
+const char *
+row_kind_word(enum row_kind k)
+{
+	need((size_t)k < ROW_COUNT);
+	return kind_words[k];
+}
+
+bool
+row_kind_by_word(struct str word, enum row_kind *ret_k)
+{
+	for (size_t i = 0; i < ROW_COUNT; i++) {
+		if (str_eq(word, str_from(kind_words[i]))) {
+			*ret_k = (enum row_kind)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static struct str
+text_of(const struct row *r, const struct field *f)
+{
+	return *(const struct str *)(const void *)((const char *)r + f->offset);
+}
+
+/* A long field keeps its beginning, its length and a hash, within the cap, so that a
+ * capped field put once more comes out the same. */
+static void
+put_capped(struct buf *b, struct str s, size_t cap)
+{
+	CLEANUP(buf_done) struct buf cut;
+	struct str kept = str_head(s, cap - MARK_MAX);
+
+	if (s.n <= cap) {
+		wire_put_str(b, s);
+		return;
+	}
+	buf_init(&cut, cap);
+	buf_put(&cut, kept);
+	buf_putf(&cut, "…(+%zu bytes, %016llx)", s.n - kept.n,
+		 (unsigned long long)num_hash(s, 0));
+	if (buf_finish(&cut, &s) == ST_OK)
+		wire_put_str(b, s);
+	else
+		b->st = b->st == ST_OK ? cut.st : b->st;
+}
+
+void
+row_put(struct buf *b, const struct row *r)
+{
+	buf_put_u8(b, VERSION);
+	/* As words: numbers of kinds and reasons move when a row is added to a table.
+	 */
+	wire_put_str(b, str_from(row_kind_word(r->kind)));
+	wire_put_str(b, str_from(status_code(r->reason)));
+	buf_put_u8(b, r->observed != 0);
+	buf_put_u64(b, r->id);
+	buf_put_u64(b, r->time_us);
+	buf_put_u64(b, r->turn);
+	buf_put_u64(b, r->generation);
+	for (size_t i = 0; i < COUNT_OF(fields); i++)
+		put_capped(b, text_of(r, &fields[i]), fields[i].cap);
+	buf_put_u32(b, r->http_status);
+	buf_put_u64(b, r->bytes_up);
+	buf_put_u64(b, r->bytes_down);
+	buf_put_u64(b, r->duration_ms);
+}
+
+static void
+get_head(struct wire *w, struct row *r)
+{
+	if (wire_u8(w) != VERSION)
+		w->is_bad = true;
+	if (!row_kind_by_word(wire_str(w), &r->kind))
+		w->is_bad = true;
+	struct str code = wire_str(w);
+	if (!status_by_code(code.p, code.n, &r->reason))
+		w->is_bad = true;
+	r->observed = wire_u8(w);
+	if (r->observed > 1)
+		w->is_bad = true;
+	r->id = wire_u64(w);
+	r->time_us = wire_u64(w);
+	r->turn = wire_u64(w);
+	r->generation = wire_u64(w);
+}
+
+enum status
+row_get(struct str bytes, struct row *ret_r)
+{
+	struct row r = { 0 };
+	struct wire w = wire_from(bytes);
+
+	if (bytes.n > ROW_MAX)
+		return ST_BAD_MESSAGE;
+	get_head(&w, &r);
+	for (size_t i = 0; i < COUNT_OF(fields); i++) {
+		struct str s = wire_str(&w);
+		if (s.n > fields[i].cap)
+			w.is_bad = true;
+		*(struct str *)(void *)((char *)&r + fields[i].offset) = s;
+	}
+	r.http_status = wire_u32(&w);
+	r.bytes_up = wire_u64(&w);
+	r.bytes_down = wire_u64(&w);
+	r.duration_ms = wire_u64(&w);
+	if (wire_end(&w) != ST_OK)
+		return ST_BAD_MESSAGE;
+	*ret_r = r;
+	return ST_OK;
+}
+
+static void
+put_number(struct buf *b, const char *name, uint64_t v)
+{
+	if (v != 0)
+		buf_putf(b, ",\"%s\":%llu", name, (unsigned long long)v);
+}
+
+static void
+put_id(struct buf *b, const char *name, uint64_t id)
+{
+	buf_putf(b, "\"%s\":\"", name);
+	enc_put_id(b, id);
+	buf_putc(b, '"');
+}
+
+void
+row_put_json(struct buf *b, const struct row *r)
+{
+	buf_putc(b, '{');
+	put_id(b, "id", r->id);
+	buf_put(b, STR(",\"time\":\""));
+	clock_put(b, r->time_us);
+	buf_putf(b, "\",\"kind\":\"%s\",\"code\":\"%s\"", row_kind_word(r->kind),
+		 status_code(r->reason));
+	if (r->observed)
+		buf_put(b, STR(",\"observed\":true"));
+	if (r->turn != 0 && r->turn != r->id) {
+		buf_putc(b, ',');
+		put_id(b, "turn", r->turn);
+	}
+	put_number(b, "generation", r->generation);
+	for (size_t i = 0; i < COUNT_OF(fields); i++) {
+		struct str s = text_of(r, &fields[i]);
+		if (s.n == 0)
+			continue;
+		buf_putf(b, ",\"%s\":", fields[i].name);
+		buf_put_json(b, s);
+	}
+	put_number(b, "http_status", r->http_status);
+	put_number(b, "bytes_up", r->bytes_up);
+	put_number(b, "bytes_down", r->bytes_down);
+	put_number(b, "duration_ms", r->duration_ms);
+	buf_putc(b, '}');
+}
+
+uint64_t
+row_next_id(struct row_ids *ids)
+{
+	uint64_t ms = clock_wall_us() / 1000 - (uint64_t)ID_EPOCH_S * 1000;
+
+	if (ms > ids->last_ms) {
+		ids->last_ms = ms;
+		ids->seq = 0;
+	} else if (++ids->seq ==
+		   0) { /* 65,536 in a millisecond, or the clock went back */
+		ids->last_ms++;
+	}
+	return (ids->last_ms & 0xffffffffff) << 24 | (uint64_t)ids->slot << 16 |
+	       ids->seq;
+}
