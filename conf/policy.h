@@ -14,7 +14,8 @@
 #include "proxy/http/dest.h"
 
 enum policy_way {
-	WAY_ANY,  /* before any byte is known: CONNECT, SOCKS, DNS: could anything pass? */
+	WAY_ANY,  /* before any byte is known: CONNECT, SOCKS, DNS: could anything pass?
+		   */
 	WAY_TLS,  /* a TLS hello with this name */
 	WAY_HTTP, /* a plain HTTP request: method and path are known */
 	WAY_TCP,  /* other bytes, or a server that speaks first */
@@ -39,17 +40,17 @@ struct policy_question {
 struct policy_answer {
 	enum policy_action action;
 	enum status reason; /* ST_OK unless refused, or what observe would have said */
-	uint32_t rule;      /* index in the image of the rule that decided, or RULE_NONE */
-	bool observed;      /* allowed only because of observe */
+	uint32_t rule; /* index in the image of the rule that decided, or RULE_NONE */
+	bool observed; /* allowed only because of observe */
 };
 
 void policy_judge(const struct image *im, const struct policy_question *q,
 		  struct policy_answer *ret_a);
 
 /*
- * DNS: a question has no port.  As policy_judge() with WAY_ANY, for the port that allows
- * most: allowed if some allow rule covers the name on some port and no deny rule covers
- * it on all ports.  d->port is not looked at.
+ * DNS: a question has no port.  As policy_judge() with WAY_ANY, for the port that
+ * allows most: allowed if some allow rule covers the name on some port and no deny rule
+ * covers it on all ports.  d->port is not looked at.
  */
 void policy_judge_name(const struct image *im, uint32_t policy, const struct dest *d,
 		       struct policy_answer *ret_a);
@@ -64,10 +65,11 @@ struct policy_place {
 /*
  * May this policy dial this address for this destination?  Asked for each address just
  * before connect.  ST_OK, ADDRESS_PRIVATE, ADDRESS_METADATA, DENIED_COUNTRY or the
- * refusal of the name itself.  ret_rule: the rule that allowed, RULE_NONE otherwise.
+ * refusal of the name itself.  ret_rule: the rule that decided, or RULE_NONE.
  */
-enum status policy_address(const struct image *im, uint32_t policy, const struct dest *d,
-			   const struct policy_place *place, uint32_t *ret_rule) MUSTCHECK;
+enum status policy_address(const struct image *im, uint32_t policy,
+			   const struct dest *d, const struct policy_place *place,
+			   uint32_t *ret_rule) MUSTCHECK;
 
 /* True if a `protocol: tcp` rule with a name covers the host on any port: DNS then
  * answers with a synthetic address of that sandbox. */

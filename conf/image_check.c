@@ -1,0 +1,191 @@
+/* The one place where an image's bytes are doubted; what passes here is read blindly.
+ */
+#include <string.h>
+
+#include "conf/image_format.h"
+#include "conf/policy.h"
+
+static size_t
+count(const struct image *im, enum image_section s)
+{
+	size_t n;
+
+	(void)image_table(im, s, &n);
+	return n;
+}
+
+static bool
+range_fits(const struct image *im, enum image_section s, uint32_t first, uint32_t n)
+{
+	size_t have = count(im, s);
+
+	return first <= have && n <= have - first;
+}
+
+static bool
+ref_fits(const struct image *im, struct image_ref r)
+{
+	return range_fits(im, IMAGE_STRINGS, r.offset, r.length);
+}
+
+static bool
+addr_fits(const struct addr *a, bool may_be_none)
+{
+	return a->family == 4 || a->family == 6 || (may_be_none && a->family == 0);
+}
+
+/* Bounds hold again here: the compiler that wrote the image met hostile text. */
+static bool
+options_fit(const struct image *im)
+{
+	size_t n;
+	const struct image_option *o = image_table(im, IMAGE_OPTIONS, &n);
+
+	if (n != OPT_COUNT)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!ref_fits(im, o[i].text))
+			return false;
+	return true;
+}
+
+static bool
+listeners_fit(const struct image *im)
+{
+	size_t n;
+	const struct image_listener *l = image_table(im, IMAGE_LISTENERS, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!ref_fits(im, l[i].name) || !addr_fits(&l[i].addr, false) ||
+		    l[i].kind > LISTENER_OPENSANDBOX || l[i].port == 0)
+			return false;
+	return true;
+}
+
+static bool
+sandboxes_fit(const struct image *im)
+{
+	size_t n, sources_n;
+	const struct image_sandbox *s = image_table(im, IMAGE_SANDBOXES, &n);
+	const uint32_t *sources = image_table(im, IMAGE_SOURCES, &sources_n);
+
+	for (size_t i = 0; i < n; i++) {
+		if (!ref_fits(im, s[i].id) || !ref_fits(im, s[i].user) ||
+		    !ref_fits(im, s[i].agent) || !ref_fits(im, s[i].session) ||
+		    !ref_fits(im, s[i].tenant) || !addr_fits(&s[i].source, true))
+			return false;
+		if ((s[i].policy != POLICY_NONE &&
+		     s[i].policy >= count(im, IMAGE_POLICIES)) ||
+		    s[i].limits >= count(im, IMAGE_LIMITS))
+			return false;
+	}
+	for (size_t i = 0; i < sources_n; i++)
+		if (sources[i] >= n)
+			return false;
+	return count(im, IMAGE_LIMITS) > 0;
+}
+
+static bool
+policies_fit(const struct image *im)
+{
+	size_t n;
+	const struct image_policy *p = image_table(im, IMAGE_POLICIES, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!ref_fits(im, p[i].name) ||
+		    !range_fits(im, IMAGE_RULES, p[i].rules, p[i].rules_n) ||
+		    p[i].loose_n > p[i].rules_n)
+			return false;
+	return true;
+}
+
+static bool
+rules_fit(const struct image *im)
+{
+	size_t n;
+	const struct image_rule *r = image_table(im, IMAGE_RULES, &n);
+
+	for (const struct image_rule *end = r + n; r < end; r++)
+		if (r->policy >= count(im, IMAGE_POLICIES) || !ref_fits(im, r->file) ||
+		    !range_fits(im, IMAGE_PATTERNS, r->hosts, r->hosts_n) ||
+		    !range_fits(im, IMAGE_PORTS, r->ports, r->ports_n) ||
+		    !range_fits(im, IMAGE_CIDRS, r->cidrs, r->cidrs_n) ||
+		    !range_fits(im, IMAGE_WORDS, r->methods, r->methods_n) ||
+		    !range_fits(im, IMAGE_WORDS, r->paths, r->paths_n) ||
+		    !range_fits(im, IMAGE_CIDRS, r->addresses, r->addresses_n) ||
+		    !range_fits(im, IMAGE_COUNTRIES, r->countries, r->countries_n) ||
+		    !range_fits(im, IMAGE_ASNS, r->asns, r->asns_n))
+			return false;
+	return true;
+}
+
+static bool
+words_fit(const struct image *im)
+{
+	size_t words_n, patterns_n, cidrs_n;
+	const struct image_ref *w = image_table(im, IMAGE_WORDS, &words_n);
+	const struct image_pattern *p = image_table(im, IMAGE_PATTERNS, &patterns_n);
+	const struct cidr *c = image_table(im, IMAGE_CIDRS, &cidrs_n);
+
+	for (size_t i = 0; i < words_n; i++)
+		if (!ref_fits(im, w[i]))
+			return false;
+	for (size_t i = 0; i < patterns_n; i++)
+		if (!ref_fits(im, p[i].name))
+			return false;
+	for (size_t i = 0; i < cidrs_n; i++)
+		if (!addr_fits(&c[i].net, false) ||
+		    c[i].bits > (c[i].net.family == 4 ? 32 : 128))
+			return false;
+	return true;
+}
+
+static bool
+names_fit(const struct image *im)
+{
+	size_t n, addrs_n, servers_n;
+	const struct image_name *m = image_table(im, IMAGE_NAMES, &n);
+	const struct addr *a = image_table(im, IMAGE_ADDRS, &addrs_n);
+	const struct image_server *s = image_table(im, IMAGE_RESOLVERS, &servers_n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!ref_fits(im, m[i].name) ||
+		    !range_fits(im, IMAGE_ADDRS, m[i].addrs, m[i].addrs_n))
+			return false;
+	for (size_t i = 0; i < addrs_n; i++)
+		if (!addr_fits(&a[i], false))
+			return false;
+	for (size_t i = 0; i < servers_n; i++)
+		if (!addr_fits(&s[i].addr, false) || s[i].port == 0)
+			return false;
+	return true;
+}
+
+static bool
+slots_fit(const struct image *im)
+{
+	size_t n, postings_n;
+	const struct image_slot *s = image_table(im, IMAGE_SLOTS, &n);
+	const uint32_t *p = image_table(im, IMAGE_POSTINGS, &postings_n);
+
+	if (n == 0 || (n & (n - 1)) != 0)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (s[i].state > SLOT_WILD || !ref_fits(im, s[i].name) ||
+		    !range_fits(im, IMAGE_POSTINGS, s[i].first, s[i].n))
+			return false;
+	for (size_t i = 0; i < postings_n; i++)
+		if (p[i] >= count(im, IMAGE_RULES))
+			return false;
+	return true;
+}
+
+enum status
+image_check(const struct image *im)
+{
+	bool fits = options_fit(im) && listeners_fit(im) && sandboxes_fit(im) &&
+		    policies_fit(im) && rules_fit(im) && words_fit(im) &&
+		    names_fit(im) && slots_fit(im);
+
+	return fits ? ST_OK : ST_BAD_MESSAGE;
+}

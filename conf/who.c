@@ -1,0 +1,359 @@
+#include "conf/who.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "conf/policy.h"
+#include "proxy/base/map.h"
+
+/* Older headers of the C library lack them; the numbers are the kernel's ABI. */
+#ifndef SO_COOKIE
+#define SO_COOKIE 57
+#endif
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+enum { GRANTS_MAX = 65536, ATTACHED_MAX = 65536 };
+
+struct attached {
+	struct who who; /* its strings lie in text */
+	struct str policy;
+	char text[];
+};
+
+struct grant {
+	uint64_t cookie;
+	uint32_t handle;
+};
+
+struct who_table {
+	const struct image *image;
+	struct who *statics; /* one per sandbox of the image */
+	size_t statics_n;
+	struct map by_handle, by_cookie; /* struct attached; by_handle owns */
+	struct map granted;              /* socket cookie to its grant */
+	struct grant *grants;            /* a ring of GRANTS_MAX */
+	size_t grants_next;
+	uint64_t own_netns; /* 0: the kernel doesn't tell */
+};
+
+static bool
+cookie_of(int fd, int which, uint64_t *ret_cookie)
+{
+	uint64_t cookie = 0;
+	socklen_t n = sizeof cookie;
+
+	if (getsockopt(fd, SOL_SOCKET, which, &cookie, &n) != 0 || n != sizeof cookie)
+		return false;
+	*ret_cookie = cookie;
+	return true;
+}
+
+static uint64_t
+own_netns_cookie(void)
+{
+	uint64_t cookie = 0;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return 0;
+	if (!cookie_of(fd, SO_NETNS_COOKIE, &cookie))
+		cookie = 0;
+	(void)close(fd);
+	return cookie;
+}
+
+static struct str
+key_of(const void *p, size_t n)
+{
+	return str_of(p, n);
+}
+
+enum status
+who_new(struct who_table **ret_t)
+{
+	struct who_table *t = calloc(1, sizeof *t);
+
+	if (t == NULL)
+		return ST_NOMEM;
+	t->grants = calloc(GRANTS_MAX, sizeof *t->grants);
+	if (t->grants == NULL) {
+		free(t);
+		return ST_NOMEM;
+	}
+	map_init(&t->by_handle, ATTACHED_MAX);
+	map_init(&t->by_cookie, ATTACHED_MAX);
+	map_init(&t->granted, GRANTS_MAX);
+	t->own_netns = own_netns_cookie();
+	*ret_t = t;
+	return ST_OK;
+}
+
+void
+who_free(struct who_table *t)
+{
+	size_t at = 0;
+	struct str key;
+	void *value;
+
+	if (t == NULL)
+		return;
+	while (map_next(&t->by_handle, &at, &key, &value))
+		free(value);
+	map_done(&t->by_handle);
+	map_done(&t->by_cookie);
+	map_done(&t->granted);
+	free(t->grants);
+	free(t->statics);
+	free(t);
+}
+
+static struct who
+static_who(const struct image *im, const struct image_sandbox *s, uint32_t index)
+{
+	return (struct who){ .handle = 1 + index,
+			     .policy = s->policy,
+			     .limits = s->limits,
+			     .id = image_str(im, s->id),
+			     .user = image_str(im, s->user),
+			     .agent = image_str(im, s->agent),
+			     .session = image_str(im, s->session),
+			     .trusts_ca = s->trusts_ca != 0 };
+}
+
+enum status
+who_set_image(struct who_table *t, const struct image *im)
+{
+	size_t n, at = 0;
+	const struct image_sandbox *s = image_sandboxes(im, &n);
+	struct str key;
+	void *value;
+
+	if (n >= HANDLE_ATTACHED)
+		return ST_TOO_BIG;
+	struct who *statics = calloc(n + 1, sizeof *statics);
+	if (statics == NULL)
+		return ST_NOMEM;
+	for (size_t i = 0; i < n; i++)
+		statics[i] = static_who(im, &s[i], (uint32_t)i);
+	free(t->statics);
+	t->statics = statics;
+	t->statics_n = n;
+	t->image = im;
+	while (map_next(&t->by_handle, &at, &key, &value)) {
+		struct attached *a = value;
+		a->who.policy = image_policy_by_name(im, a->policy);
+	}
+	return ST_OK;
+}
+
+static struct str
+place(char **at, struct str s)
+{
+	struct str copy = { *at, s.n };
+
+	if (s.n > 0)
+		memcpy(*at, s.p, s.n);
+	*at += s.n;
+	return copy;
+}
+
+static struct attached *
+attached_new(const struct who *names, struct str policy)
+{
+	size_t n = names->id.n + names->user.n + names->agent.n + names->session.n +
+		   policy.n;
+	struct attached *a = calloc(1, sizeof *a + n);
+
+	if (a == NULL)
+		return NULL;
+	char *at = a->text;
+	a->who.id = place(&at, names->id);
+	a->who.user = place(&at, names->user);
+	a->who.agent = place(&at, names->agent);
+	a->who.session = place(&at, names->session);
+	a->policy = place(&at, policy);
+	a->who.trusts_ca = names->trusts_ca;
+	a->who.limits = names->limits;
+	return a;
+}
+
+enum status
+who_attach(struct who_table *t, uint32_t handle, uint64_t netns_cookie,
+	   const struct who *names, struct str policy)
+{
+	/* The own namespace is everyone's: attaching to it would give all traffic away.
+	 */
+	if (handle < HANDLE_ATTACHED || netns_cookie == 0 ||
+	    netns_cookie == t->own_netns)
+		return ST_BAD_MESSAGE;
+	who_detach(t, handle);
+	if (map_get(&t->by_cookie, key_of(&netns_cookie, sizeof netns_cookie)) != NULL)
+		return ST_CONFLICT;
+	struct attached *a = attached_new(names, policy);
+	if (a == NULL)
+		return ST_NOMEM;
+	a->who.handle = handle;
+	a->who.netns_cookie = netns_cookie;
+	a->who.policy = t->image == NULL ? POLICY_NONE
+					 : image_policy_by_name(t->image, a->policy);
+	enum status st = map_put(&t->by_handle, key_of(&handle, sizeof handle), a);
+	if (st != ST_OK) {
+		free(a);
+		return st;
+	}
+	st = map_put(&t->by_cookie, key_of(&netns_cookie, sizeof netns_cookie), a);
+	if (st != ST_OK)
+		who_detach(t, handle);
+	return st;
+}
+
+void
+who_detach(struct who_table *t, uint32_t handle)
+{
+	struct attached *a = map_take(&t->by_handle, key_of(&handle, sizeof handle));
+
+	if (a == NULL)
+		return;
+	struct str key = key_of(&a->who.netns_cookie, sizeof a->who.netns_cookie);
+	if (map_get(&t->by_cookie, key) == a)
+		(void)map_take(&t->by_cookie, key);
+	free(a);
+}
+
+enum status
+who_grant(struct who_table *t, uint64_t socket_cookie, uint32_t handle)
+{
+	struct str key = key_of(&socket_cookie, sizeof socket_cookie);
+	struct grant *g = map_get(&t->granted, key);
+
+	if (socket_cookie == 0)
+		return ST_BAD_MESSAGE;
+	if (g != NULL) {
+		g->handle = handle;
+		return ST_OK;
+	}
+	g = &t->grants[t->grants_next];
+	t->grants_next = (t->grants_next + 1) % GRANTS_MAX;
+	if (g->cookie != 0)
+		(void)map_take(&t->granted, key_of(&g->cookie, sizeof g->cookie));
+	*g = (struct grant){ socket_cookie, handle };
+	enum status st = map_put(&t->granted, key, g);
+	if (st != ST_OK)
+		*g = (struct grant){ 0, 0 };
+	return st;
+}
+
+static const struct who *
+by_address(struct who_table *t, const struct addr *a)
+{
+	size_t n;
+
+	if (t->image == NULL)
+		return NULL;
+	const struct image_sandbox *s = image_sandbox_by_source(t->image, a);
+	return s == NULL ? NULL : &t->statics[s - image_sandboxes(t->image, &n)];
+}
+
+static const struct who *
+by_peer(struct who_table *t, int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t n = sizeof ss;
+	struct addr a;
+	uint16_t port;
+
+	if (getpeername(fd, (struct sockaddr *)&ss, &n) != 0 ||
+	    !addr_from_sockaddr((const struct sockaddr *)&ss, &a, &port))
+		return NULL;
+	return by_address(t, &a);
+}
+
+/* True if the socket lives in a namespace that isn't ours: then *ret_w is the answer,
+ * whatever its addresses look like. */
+static bool
+is_foreign(struct who_table *t, int fd, const struct who **ret_w)
+{
+	uint64_t cookie;
+
+	if (!cookie_of(fd, SO_NETNS_COOKIE, &cookie)) {
+		/* Without an answer the namespace is unknown.  If the kernel told us
+		 * our own, this is no socket of a sandbox. */
+		*ret_w = NULL;
+		return t->own_netns != 0;
+	}
+	if (cookie == t->own_netns)
+		return false;
+	struct attached *a = map_get(&t->by_cookie, key_of(&cookie, sizeof cookie));
+	*ret_w = a == NULL ? NULL : &a->who;
+	return true;
+}
+
+const struct who *
+who_by_socket(struct who_table *t, int fd)
+{
+	const struct who *w = NULL;
+	uint64_t cookie;
+
+	if (is_foreign(t, fd, &w))
+		return w;
+	w = by_peer(t, fd);
+	if (w != NULL || !cookie_of(fd, SO_COOKIE, &cookie))
+		return w;
+	const struct grant *g = map_get(&t->granted, key_of(&cookie, sizeof cookie));
+	return g == NULL ? NULL : who_by_handle(t, g->handle);
+}
+
+const struct who *
+who_by_source(struct who_table *t, int fd, const struct addr *source)
+{
+	const struct who *w = NULL;
+
+	return is_foreign(t, fd, &w) ? w : by_address(t, source);
+}
+
+const struct who *
+who_by_handle(struct who_table *t, uint32_t handle)
+{
+	if (handle >= HANDLE_ATTACHED) {
+		struct attached *a =
+			map_get(&t->by_handle, key_of(&handle, sizeof handle));
+		return a == NULL ? NULL : &a->who;
+	}
+	return handle == HANDLE_NONE || handle > t->statics_n ? NULL
+							      : &t->statics[handle - 1];
+}
+
+const struct who *
+who_by_id(struct who_table *t, struct str id)
+{
+	size_t n, at = 0;
+	const struct image_sandbox *s =
+		t->image == NULL ? NULL : image_sandbox_by_id(t->image, id);
+
+	if (s != NULL)
+		return &t->statics[s - image_sandboxes(t->image, &n)];
+	for (const struct who *w = who_next(t, &at); w != NULL; w = who_next(t, &at))
+		if (str_eq(w->id, id))
+			return w;
+	return NULL;
+}
+
+/* Below statics_n an index of statics, from there on a place in by_handle. */
+const struct who *
+who_next(struct who_table *t, size_t *at)
+{
+	struct str key;
+	void *value;
+
+	if (*at < t->statics_n)
+		return &t->statics[(*at)++];
+	size_t slot = *at - t->statics_n;
+	if (!map_next(&t->by_handle, &slot, &key, &value))
+		return NULL;
+	*at = t->statics_n + slot;
+	return &((struct attached *)value)->who;
+}
