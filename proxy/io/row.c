@@ -36,6 +36,12 @@ static const struct field {
 	{ "detail", offsetof(struct row, detail), ROW_FIELD_MAX },
 };
 
+bool
+row_is_refusal(const struct row *r)
+{
+	return r->kind == ROW_DENY || (r->kind == ROW_DNS && r->reason != ST_OK);
+}
+
 const char *
 row_kind_word(enum row_kind k)
 {

@@ -39,6 +39,8 @@ struct row {
 	uint64_t bytes_up, bytes_down, duration_ms;
 };
 
+/* Something was refused, so nothing went out. */
+bool row_is_refusal(const struct row *r);
 const char *row_kind_word(enum row_kind k);
 bool row_kind_by_word(struct str word, enum row_kind *ret_k) MUSTCHECK;
 

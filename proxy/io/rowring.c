@@ -163,12 +163,6 @@ record_size(size_t length)
 }
 
 static bool
-is_refusal(const struct row *row)
-{
-	return row->kind == ROW_DENY || (row->kind == ROW_DNS && row->reason != ST_OK);
-}
-
-static bool
 has_room(const struct rowring *r, size_t n, bool refusal)
 {
 	uint64_t used = r->at - __atomic_load_n(&r->shared->tail, __ATOMIC_ACQUIRE);
@@ -202,7 +196,7 @@ rowring_put(struct rowring *r, const struct row *row)
 	enum status st = buf_finish(&r->row, &bytes);
 	if (st != ST_OK)
 		return st == ST_NOMEM ? ST_NO_LEDGER : st;
-	if (!has_room(r, record_size(bytes.n), is_refusal(row)))
+	if (!has_room(r, record_size(bytes.n), row_is_refusal(row)))
 		return ST_NO_LEDGER;
 
 	struct record rec = { (uint32_t)bytes.n, crc_32(bytes) };

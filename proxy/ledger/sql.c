@@ -1,0 +1,143 @@
+#include "proxy/ledger/sql.h"
+
+static enum status
+status_of(int rc)
+{
+	switch (rc) {
+	case SQLITE_OK:
+	case SQLITE_DONE:
+		return ST_OK;
+	case SQLITE_NOMEM:
+		return ST_NOMEM;
+	default:
+		/* FULL, IOERR, BUSY, CORRUPT: the caller tries again; nothing is lost.
+		 */
+		return ST_SYSTEM;
+	}
+}
+
+enum status
+sql_exec(sqlite3 *db, const char *text)
+{
+	return status_of(sqlite3_exec(db, text, NULL, NULL, NULL));
+}
+
+/*
+ * A file that someone else wrote must not run code (trusted_schema, defensive) nor
+ * crash us (cell_size_check; no mmap, where an I/O error would be a signal).
+ */
+static enum status
+harden(sqlite3 *db)
+{
+	const int on[] = { SQLITE_DBCONFIG_DEFENSIVE,
+			   SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE };
+	const int off[] = { SQLITE_DBCONFIG_TRUSTED_SCHEMA,
+			    SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_ENABLE_VIEW,
+			    SQLITE_DBCONFIG_DQS_DML, SQLITE_DBCONFIG_DQS_DDL };
+
+	if (sqlite3_db_config(db, on[0], 1, NULL) != SQLITE_OK ||
+	    sqlite3_db_config(db, on[1], 0, NULL) != SQLITE_OK)
+		return ST_SYSTEM;
+	for (size_t i = 0; i < COUNT_OF(off); i++)
+		if (sqlite3_db_config(db, off[i], 0, NULL) != SQLITE_OK)
+			return ST_SYSTEM;
+	(void)sqlite3_busy_timeout(db, 2000);
+	return sql_exec(db, "PRAGMA auto_vacuum=INCREMENTAL;"
+			    "PRAGMA journal_mode=WAL;"
+			    "PRAGMA synchronous=FULL;"
+			    "PRAGMA journal_size_limit=67108864;"
+			    "PRAGMA cell_size_check=ON;"
+			    "PRAGMA mmap_size=0;"
+			    "PRAGMA temp_store=MEMORY;"
+			    "PRAGMA cache_size=-8192;");
+}
+
+enum status
+sql_open(const char *path, sqlite3 **ret_db)
+{
+	sqlite3 *db = NULL;
+	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+		    SQLITE_OPEN_NOFOLLOW;
+	enum status st = status_of(sqlite3_open_v2(path, &db, flags, NULL));
+
+	if (st == ST_OK)
+		st = harden(db);
+	if (st != ST_OK) {
+		(void)sqlite3_close(db);
+		return st;
+	}
+	*ret_db = db;
+	return ST_OK;
+}
+
+enum status
+sql_prepare(sqlite3 *db, const char *text, sqlite3_stmt **ret_q)
+{
+	return status_of(sqlite3_prepare_v3(db, text, -1, SQLITE_PREPARE_PERSISTENT,
+					    ret_q, NULL));
+}
+
+void
+sql_done(sqlite3_stmt **q)
+{
+	(void)sqlite3_finalize(*q);
+	*q = NULL;
+}
+
+void
+sql_u64(sqlite3_stmt *q, int at, uint64_t v)
+{
+	need(v <= INT64_MAX);
+	need(sqlite3_bind_int64(q, at, (int64_t)v) == SQLITE_OK);
+}
+
+/* An empty view may have no pointer, and sqlite would read that as NULL. */
+void
+sql_bytes(sqlite3_stmt *q, int at, struct str v)
+{
+	need(v.n <= INT32_MAX);
+	need(sqlite3_bind_blob(q, at, v.n == 0 ? "" : v.p, (int)v.n, SQLITE_STATIC) ==
+	     SQLITE_OK);
+}
+
+enum status
+sql_run(sqlite3_stmt *q)
+{
+	int rc = sqlite3_step(q);
+
+	(void)sqlite3_reset(q);
+	return status_of(rc == SQLITE_ROW ? SQLITE_DONE : rc);
+}
+
+enum status
+sql_next(sqlite3_stmt *q)
+{
+	int rc = sqlite3_step(q);
+
+	if (rc == SQLITE_ROW)
+		return ST_OK;
+	(void)sqlite3_reset(q);
+	return rc == SQLITE_DONE ? ST_END : status_of(rc);
+}
+
+uint64_t
+sql_get_u64(sqlite3_stmt *q, int column)
+{
+	int64_t v = sqlite3_column_int64(q, column);
+
+	return v < 0 ? 0 : (uint64_t)v;
+}
+
+struct str
+sql_get_bytes(sqlite3_stmt *q, int column)
+{
+	const void *p = sqlite3_column_blob(q, column);
+
+	return str_of(p, p == NULL ? 0 : (size_t)sqlite3_column_bytes(q, column));
+}
+
+bool
+sql_is_null(sqlite3_stmt *q, int column)
+{
+	return sqlite3_column_type(q, column) == SQLITE_NULL;
+}

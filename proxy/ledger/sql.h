@@ -1,0 +1,32 @@
+#ifndef PROXY_LEDGER_SQL_H
+#define PROXY_LEDGER_SQL_H
+/*
+ * sql: sqlite, in our words.  A statement is prepared once and used as
+ *
+ *	sql_u64(q, 1, seq); sql_bytes(q, 2, payload); st = sql_run(q);
+ *
+ * sql_run() and a sql_next() that ended reset the statement, so nothing of it is left.
+ * Texts and blobs bound or read are views: good until the next step.
+ */
+#include <sqlite3.h>
+
+#include "proxy/base/str.h"
+
+/* Open (or make) and harden; path is below the role's own directory. */
+enum status sql_open(const char *path, sqlite3 **ret_db) MUSTCHECK;
+enum status sql_exec(sqlite3 *db, const char *text) MUSTCHECK;
+enum status sql_prepare(sqlite3 *db, const char *text, sqlite3_stmt **ret_q) MUSTCHECK;
+void sql_done(sqlite3_stmt **q); /* for CLEANUP */
+
+void sql_u64(sqlite3_stmt *q, int at, uint64_t v); /* v <= INT64_MAX */
+void sql_bytes(sqlite3_stmt *q, int at, struct str v);
+
+enum status sql_run(sqlite3_stmt *q) MUSTCHECK;
+/* ST_OK: a row is there; ST_END: no more. */
+enum status sql_next(sqlite3_stmt *q) MUSTCHECK;
+
+uint64_t sql_get_u64(sqlite3_stmt *q, int column); /* negative counts as 0 */
+struct str sql_get_bytes(sqlite3_stmt *q, int column);
+bool sql_is_null(sqlite3_stmt *q, int column);
+
+#endif
