@@ -26,7 +26,8 @@ role_die(const struct role_self *r, const char *what, enum status st)
 }
 
 static void
-answer(struct role_self *r, const struct ask_msg *m, enum status st, uint64_t generation)
+answer(struct role_self *r, const struct ask_msg *m, enum status st,
+       uint64_t generation)
 {
 	CLEANUP(buf_done) struct buf b;
 	struct str body;
@@ -106,7 +107,7 @@ heard_give(struct role_self *r, struct ask_msg *m)
 	struct str text = wire_str(&w);
 	enum status st = wire_end(&w);
 
-	if (st != ST_OK || kind > GIVE_SLOT)
+	if (st != ST_OK || kind >= GIVE_COUNT)
 		return ST_BAD_MESSAGE;
 	if (kind == GIVE_SLOT)
 		return given_slot(r, index, text);
@@ -357,11 +358,30 @@ role_start(struct role_self *r, enum role self, const struct role_hooks *hooks)
 			_exit(0); /* super ended before it needed us */
 }
 
+/* status u16, generation u64, then what its jail is made of: no new privileges u8,
+ * seccomp u8, version of Landlock u8 (0: none). */
+static void
+answer_start(struct role_self *r, const struct jail_report *report)
+{
+	CLEANUP(buf_done) struct buf b;
+
+	buf_init(&b, 16);
+	buf_put_u16(&b, ST_OK);
+	buf_put_u64(&b, r->generation);
+	buf_put_u8(&b, report->no_new_privs);
+	buf_put_u8(&b, report->seccomp);
+	buf_put_u8(&b, (uint8_t)report->landlock_abi);
+	need(b.st == ST_OK);
+	enum status st = ask_send(&r->super, ASK_START, true, r->start_seq,
+				  str_of(b.p, b.len), NULL, 0);
+	if (st != ST_OK)
+		role_die(r, "an answer to super", st);
+}
+
 void
 role_enter(struct role_self *r, const char *writable)
 {
 	struct jail_report report;
-	struct ask_msg start = { .ask = ASK_START, .seq = r->start_seq };
 	enum status st = sock_set_nonblock(r->super.fd);
 
 	need(r->is_started);
@@ -369,7 +389,7 @@ role_enter(struct role_self *r, const char *writable)
 		st = jail_enter(r->self, writable, &report);
 	if (st != ST_OK)
 		role_die(r, "jail", st);
-	answer(r, &start, ST_OK, r->generation);
+	answer_start(r, &report);
 }
 
 enum status

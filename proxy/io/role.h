@@ -35,6 +35,11 @@ enum give {
 	GIVE_ADMIN,    /* control: the admin listener; text: "unix" or "tcp" */
 	GIVE_SLOT,     /* index: own slot; text: name for the log */
 	GIVE_SYNTH,    /* dns: may be written; workers: read only; see synth.h */
+	/* Close every listener that was given with GIVE_LISTENER (attached ones stay):
+	 * the indices of a new policy differ.  COMMIT and the same sockets, with their new
+	 * indices, follow at once. */
+	GIVE_UNLISTEN,
+	GIVE_COUNT
 };
 
 struct role_hooks {
