@@ -59,7 +59,8 @@ struct filter_host {
 	enum status (*take)(struct exchange *x, enum filter_budget what);
 	/* Put a row in the ring: a tunnel's or a request's, as x->way says. */
 	enum status (*record)(struct exchange *x, enum filter_record what);
-	/* A filter that said HOLD has its answer: the core goes on in a later turn. */
+	/* A filter that said HOLD has its answer: the core goes on in a later turn of
+	 * the loop.  Never from inside a phase. */
 	void (*resume)(struct exchange *x);
 };
 
@@ -85,11 +86,12 @@ struct exchange {
 	enum status reason; /* why not; ST_OK while nothing is wrong */
 	uint32_t rule;      /* that decided, or RULE_NONE */
 	enum policy_action action;
-	bool observed; /* allowed only because of observe */
-	bool is_held, is_done;
-	uint8_t at; /* the filter that said HOLD */
+	bool observed;                     /* allowed only because of observe */
+	bool is_held, is_started, is_done; /* is_started: a START was recorded */
+	uint8_t at;                        /* the filter that said HOLD */
 
 	uint64_t id;       /* of the first row; 0: none written */
+	uint64_t last_row; /* id of the newest one, written or refused */
 	uint64_t begun_ms; /* monotonic */
 	uint64_t bytes_up, bytes_down;
 	uint32_t http_status;

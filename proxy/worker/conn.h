@@ -9,9 +9,9 @@
  *	tunnel    carried unread
  *	turn      HTTP requests, turn_start()
  *
- * An owner hands over with conn_take() and never touches the conn afterwards.
- * conn_close() may be called from anywhere, also from a callback of its own descriptor:
- * memory dies at the end of the loop's turn, the owner's done() runs at once.
+ * conn_take() makes a new owner: the old one's done() runs at once, its memory lives to
+ * the end of the loop's turn, and it never touches the conn afterwards.  conn_close()
+ *may be called from anywhere, also from a callback of its own descriptor.
  */
 #include "filters/exchange.h"
 #include "proxy/worker/worker.h"
@@ -25,8 +25,11 @@ struct conn_owner {
 	void (*drain)(
 		struct conn *c); /* nothing new; close when what runs is finished */
 	void (*tick)(struct conn *c); /* about once a second; NULL: not wanted */
-	void (*done)(struct conn *c); /* free c->state and what it owns; c->fd is still
-					 open */
+	/* What it owns ends here; memory by loop_defer(), for its code may be on the
+	 * stack.  The sandbox's socket stays open. */
+	void (*done)(struct conn *c);
+	/* A filter that held has its answer; NULL: this owner never holds. */
+	void (*resume)(struct conn *c);
 };
 
 enum conn_way { CONN_TRANSPARENT, CONN_PROXY, CONN_CONNECT, CONN_SOCKS };
@@ -34,10 +37,9 @@ enum conn_way { CONN_TRANSPARENT, CONN_PROXY, CONN_CONNECT, CONN_SOCKS };
 /* In which words a refusal can be told just now. */
 enum conn_form {
 	FORM_CLOSE, /* nothing of ours would be understood */
-	FORM_RESET, /* a limit: let go at once, without TIME-WAIT */
 	FORM_HTTP,
-	FORM_CONNECT, /* HTTP, and the reason phrase is all that most clients show */
-	FORM_SOCKS,
+	FORM_CONNECT, /* HTTP, and a success is told as 200 */
+	FORM_SOCKS,   /* a SOCKS request waits for its reply */
 	FORM_TLS,
 };
 
@@ -54,9 +56,10 @@ struct conn {
 	uint8_t way;         /* enum conn_way; moves PROXY -> CONNECT | SOCKS */
 	uint8_t form;        /* enum conn_form */
 	bool by_token;       /* identity by token, not by socket */
-	bool is_pinned; /* dest is the CONNECT or SOCKS target: all names must equal it
-			 */
-	bool is_own;    /* the gateway's own pages */
+	bool is_pinned;  /* dest is the CONNECT or SOCKS target: all names must equal it
+			  */
+	bool is_own;     /* the gateway's own pages */
+	bool is_counted; /* limit->open has it */
 	bool is_closed;
 
 	/*
@@ -71,10 +74,17 @@ struct conn {
 
 enum { CONN_ATTACHED = UINT16_MAX };
 
-/* A new owner: takes the socket's events (fn with ctx c) and c->state. */
+/* A connection was accepted: takes fd, finds out who it is, and gives it its first
+ * owner. */
+void conn_begin(struct worker *w, int fd, uint16_t listener, enum conn_way way);
+/* It is this sandbox: runs the chain's connection phase.  Anything but ST_OK: deny. */
+enum status conn_identify(struct conn *c, const struct who *who) MUSTCHECK;
+
+/* A new owner: gets the socket's events (fn with ctx c).  What the old one wanted stays
+ * wanted, which saves system calls: fn must cope with it or loop_io_want() less. */
 void conn_take(struct conn *c, const struct conn_owner *owner, void *state,
 	       loop_io_fn fn);
-void conn_close(struct conn *c);
+void conn_close(struct conn *c); /* twice is once */
 /* Close with RST: nothing is flushed. */
 void conn_reset(struct conn *c);
 

@@ -17,8 +17,9 @@ struct limit_bucket { /* tokens in thousandths, so that slow rates still fill */
 };
 
 struct limit {
-	char *id;        /* the sandbox's, NUL-terminated, owned */
-	uint32_t handle; /* in the present generation; HANDLE_NONE: gone */
+	struct list link; /* limits->records */
+	char *id;         /* the sandbox's, NUL-terminated, owned */
+	uint32_t handle;  /* in the present generation; HANDLE_NONE: gone */
 	uint32_t open;
 	struct image_limits max; /* a copy: survives a reload */
 	struct limit_bucket connections, requests;
@@ -27,19 +28,25 @@ struct limit {
 
 struct limits {
 	struct map by_id;
-	size_t open, max_open; /* of all sandboxes */
+	struct list records; /* struct limit */
+	size_t open;         /* connections of all, known or not yet known */
 };
 
-void limits_init(struct limits *all, size_t max_open);
+void limits_init(struct limits *all);
 void limits_done(struct limits *all);
+
+/* One connection more, whosever it is.  False: max are open. */
+bool limits_admit(struct limits *all, size_t max) MUSTCHECK;
+void limits_leave(struct limits *all);
 
 /* The record of this sandbox, made if need be.  ST_NOMEM, ST_TOO_BIG. */
 enum status limit_of(struct limits *all, const struct image *im, const struct who *w,
 		     struct limit **ret_l) MUSTCHECK;
 
-/* ST_LIMIT_CONNECTIONS or ST_LIMIT_RATE; each success is undone by limit_close(). */
-enum status limit_open(struct limits *all, struct limit *l, uint64_t now_ms) MUSTCHECK;
-void limit_close(struct limits *all, struct limit *l);
+/* ST_LIMIT_CONNECTIONS, ST_LIMIT_RATE, ST_LIMIT_BYTES; each success is undone by
+ * limit_close(). */
+enum status limit_open(struct limit *l, uint64_t now_ms) MUSTCHECK;
+void limit_close(struct limit *l);
 enum status limit_request(struct limit *l, uint64_t now_ms) MUSTCHECK;
 /* ST_LIMIT_BYTES once the budget is used up: end the flow. */
 enum status limit_bytes(struct limit *l, uint64_t n) MUSTCHECK;

@@ -9,7 +9,6 @@
 #include "proxy/io/role.h"
 #include "proxy/worker/limit.h"
 
-struct door;  /* a listening socket, door.c */
 struct pool;  /* upstream connections kept for HTTP, pool.c */
 struct synth; /* synthetic addresses, proxy/io/synth.h */
 
@@ -20,7 +19,7 @@ struct worker {
 	struct loop *loop;
 	struct loop_io super;
 	struct ask_line *dialer, *control, *ledger; /* NULL while there is none */
-	struct list doors;                          /* struct door */
+	struct list doors;                          /* struct door, door.h */
 	struct list conns;                          /* struct conn */
 	struct limits limits;
 	struct pool *pool;
@@ -31,13 +30,14 @@ struct worker {
 	struct loop_timer drain;
 	uint32_t drain_seq;
 	bool is_draining;
-	int spare; /* a descriptor given up for a moment when there are none left */
 };
 
 /* Numbers of the configuration in force. */
 uint64_t worker_option(const struct worker *w, enum option opt);
 /* True when nothing new may begin. */
 bool worker_is_draining(const struct worker *w);
+/* There is a connection: its owner may want ticks. */
+void worker_wake(struct worker *w);
 /* The last connection is gone: tells super if it waits for that. */
 void worker_check_drained(struct worker *w);
 

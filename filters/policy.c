@@ -1,0 +1,32 @@
+/*
+ * policy: asks the one matcher.  A request needs its head; a tunnel only its name, so
+ * this filter by itself never makes the gateway intercept.
+ */
+#include "filters/filter.h"
+
+static enum verdict
+judge(struct exchange *x)
+{
+	struct policy_question q = { .policy = x->who->policy,
+				     .dest = x->dest,
+				     .way = x->way };
+	struct policy_answer a;
+
+	if (x->way == WAY_HTTP) {
+		q.method = x->method;
+		q.path = x->path;
+	}
+	policy_judge(x->image, &q, &a);
+	x->action = a.action;
+	x->reason = a.reason;
+	x->rule = a.rule;
+	x->observed = a.observed;
+	return a.action == ACTION_DENY ? VERDICT_DENY : VERDICT_NEXT;
+}
+
+const struct filter filter_policy = {
+	.name = "policy",
+	.needs = NEEDS_HEAD,
+	.on_hello = judge,
+	.on_request = judge,
+};

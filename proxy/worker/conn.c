@@ -1,0 +1,316 @@
+#include "proxy/worker/conn.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proxy/io/sock.h"
+#include "proxy/io/synth.h"
+#include "proxy/worker/deny.h"
+#include "proxy/worker/peek.h"
+#include "proxy/worker/proxy_in.h"
+
+static enum status
+host_take(struct exchange *x, enum filter_budget what)
+{
+	struct conn *c = x->core;
+	uint64_t now = loop_now_ms(c->w->loop);
+	enum status st;
+
+	if (what == BUDGET_REQUEST)
+		return limit_request(c->limit, now);
+	st = limit_open(c->limit, now);
+	c->is_counted = st == ST_OK;
+	return st;
+}
+
+static enum status
+host_record(struct exchange *x, enum filter_record what)
+{
+	static const enum row_kind kinds[2][2] = {
+		{ ROW_TUNNEL_START, ROW_TUNNEL_END },
+		{ ROW_REQUEST, ROW_RESPONSE },
+	};
+
+	return conn_row(x->core, x, kinds[x->way == WAY_HTTP][what == RECORD_END]);
+}
+
+static void
+resume_later(void *ctx)
+{
+	struct conn *c = ctx;
+
+	if (!c->is_closed && c->owner->resume != NULL)
+		c->owner->resume(c);
+}
+
+static void
+host_resume(struct exchange *x)
+{
+	struct conn *c = x->core;
+
+	loop_defer(c->w->loop, resume_later, c);
+}
+
+static const struct filter_host host = {
+	.size = sizeof(host),
+	.take = host_take,
+	.record = host_record,
+	.resume = host_resume,
+};
+
+void
+conn_take(struct conn *c, const struct conn_owner *owner, void *state, loop_io_fn fn)
+{
+	if (c->owner != NULL)
+		c->owner->done(c);
+	c->owner = owner;
+	c->state = state;
+	/* Not loop_io_init(): the descriptor stays where it is in the kernel's set. */
+	c->io.fn = fn;
+	c->io.ctx = c;
+}
+
+void
+conn_close(struct conn *c)
+{
+	struct worker *w = c->w;
+
+	if (c->is_closed)
+		return;
+	c->is_closed = true;
+	if (c->owner != NULL)
+		c->owner->done(c);
+	loop_io_clear(&c->io);
+	(void)close(c->io.fd);
+	if (c->is_counted)
+		limit_close(c->limit);
+	limits_leave(&w->limits);
+	stats_add(w->role.stats, STAT_OPEN, -1);
+	list_remove(&c->link);
+	loop_defer(w->loop, free, c);
+	worker_check_drained(w);
+}
+
+void
+conn_reset(struct conn *c)
+{
+	struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+
+	if (c->is_closed)
+		return;
+	(void)setsockopt(c->io.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	conn_close(c);
+}
+
+const struct who *
+conn_who(const struct conn *c)
+{
+	if (c->limit == NULL || c->limit->handle == HANDLE_NONE)
+		return NULL;
+	return who_by_handle(c->w->role.who, c->limit->handle);
+}
+
+bool
+conn_is_same_sandbox(const struct conn *c)
+{
+	const struct who *who;
+
+	if (c->limit == NULL)
+		return true;
+	if (c->by_token)
+		return c->limit->handle != HANDLE_NONE;
+	who = who_by_socket(c->w->role.who, c->io.fd);
+	return who != NULL && str_eq(who->id, str_from(c->limit->id));
+}
+
+struct str
+conn_listener(const struct conn *c)
+{
+	const struct image *im = c->w->role.image;
+	size_t n;
+	const struct image_listener *all = image_listeners(im, &n);
+
+	if (c->listener == CONN_ATTACHED)
+		return STR("attached");
+	/* A reload may have taken the listener away from under its connection. */
+	return c->listener < n ? image_str(im, all[c->listener].name) : STR("-");
+}
+
+void
+conn_refresh(struct conn *c, struct exchange *x)
+{
+	x->image = c->w->role.image;
+	x->who = conn_who(c);
+}
+
+void
+conn_exchange(struct conn *c, struct exchange *x)
+{
+	exchange_init(x, &host, c);
+	conn_refresh(c, x);
+	x->begun_ms = loop_now_ms(c->w->loop);
+}
+
+static void
+row_where(struct row *row, const struct exchange *x, struct buf *host_text)
+{
+	if (x->dest != NULL && x->dest->port != 0) {
+		dest_put(host_text, x->dest);
+		if (host_text->st == ST_OK)
+			row->host = str_of(host_text->p, host_text->len);
+	}
+	row->address = str_from(x->address);
+	row->country = str_from(x->country);
+	row->method = x->method;
+	row->path = x->path;
+}
+
+enum status
+conn_row(struct conn *c, struct exchange *x, enum row_kind kind)
+{
+	struct worker *w = c->w;
+	struct row row = role_row_begin(&w->role, kind, conn_who(c));
+	struct buf where, rule;
+	enum status st;
+
+	buf_init(&where, DEST_NAME_MAX + 64);
+	buf_init(&rule, ROW_FIELD_MAX);
+	if (row.sandbox.n == 0 && c->limit != NULL)
+		row.sandbox = str_from(c->limit->id);
+	row_where(&row, x, &where);
+	if (x->rule != RULE_NONE) {
+		image_put_rule(&rule, w->role.image, x->rule);
+		row.rule =
+			rule.st == ST_OK ? str_of(rule.p, rule.len) : (struct str){ 0 };
+	}
+	row.turn = x->id != 0 ? x->id : row.id;
+	row.reason = x->reason;
+	row.observed = x->observed;
+	row.listener = conn_listener(c);
+	row.http_status = x->http_status;
+	row.bytes_up = x->bytes_up;
+	row.bytes_down = x->bytes_down;
+	row.duration_ms = loop_now_ms(w->loop) - x->begun_ms;
+	x->last_row = row.id;
+	st = role_row(&w->role, &row);
+	if (st == ST_OK && x->id == 0)
+		x->id = row.id;
+	buf_done(&where);
+	buf_done(&rule);
+	return st;
+}
+
+enum status
+conn_count(struct conn *c, uint64_t up, uint64_t down)
+{
+	struct stats *stats = c->w->role.stats;
+
+	if (up != 0)
+		stats_add(stats, STAT_BYTES_UP, (int64_t)up);
+	if (down != 0)
+		stats_add(stats, STAT_BYTES_DOWN, (int64_t)down);
+	return c->limit == NULL ? ST_OK : limit_bytes(c->limit, up + down);
+}
+
+enum status
+conn_identify(struct conn *c, const struct who *who)
+{
+	struct worker *w = c->w;
+	struct exchange x;
+	enum status st = limit_of(&w->limits, w->role.image, who, &c->limit);
+
+	if (st != ST_OK)
+		return st;
+	conn_exchange(c, &x);
+	if (exchange_run(&x, PHASE_CONNECTION) != VERDICT_NEXT)
+		st = x.reason != ST_OK ? x.reason : ST_FILTER_FAILED;
+	exchange_done(&x);
+	return st;
+}
+
+/* Where a transparent connection was meant to go. */
+static enum status
+conn_origin(struct conn *c)
+{
+	char space[SYNTH_NAME_MAX];
+	struct str name;
+	struct addr a;
+	uint16_t port;
+	enum status st = sock_original(c->io.fd, &a, &port);
+
+	if (st != ST_OK)
+		return st;
+	if (!synth_is_address(&a) || c->w->synth == NULL)
+		return dest_from_addr(&a, port, &c->dest);
+	st = synth_find(c->w->synth, str_from(c->limit->id), &a, space, &name);
+	if (st ==
+	    ST_NOT_FOUND) /* a made-up one: it is nothing but a benchmark address */
+		return dest_from_addr(&a, port, &c->dest);
+	if (st != ST_OK)
+		return st;
+	c->is_own = str_eq(name, STR(SYNTH_PAGES_NAME));
+	return dest_from_host(name, port, &c->dest);
+}
+
+static void
+conn_begin_transparent(struct conn *c, const struct who *who)
+{
+	enum status st = who == NULL ? ST_UNKNOWN_SANDBOX : conn_identify(c, who);
+
+	if (st == ST_OK)
+		st = conn_origin(c);
+	if (st != ST_OK)
+		deny_because(c, st);
+	else
+		peek_start(c, (struct str){ 0 });
+}
+
+static void
+conn_begin_proxy(struct conn *c, const struct who *who)
+{
+	enum status st = who == NULL ? ST_OK : conn_identify(c, who);
+
+	if (st != ST_OK)
+		deny_because(c, st);
+	else
+		proxy_in_start(c, (struct str){ 0 });
+}
+
+/* Over the worker's own limit nothing is allocated for it. */
+static void
+turn_away(struct worker *w, int fd)
+{
+	struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	(void)close(fd);
+	stats_add(w->role.stats, STAT_LIMIT_CONNECTIONS, 1);
+}
+
+void
+conn_begin(struct worker *w, int fd, uint16_t listener, enum conn_way way)
+{
+	bool fits =
+		limits_admit(&w->limits, worker_option(w, OPT_LIMIT_ALL_CONNECTIONS));
+	struct conn *c = fits ? calloc(1, sizeof(*c)) : NULL;
+
+	if (c == NULL) {
+		if (fits)
+			limits_leave(&w->limits);
+		turn_away(w, fd);
+		return;
+	}
+	c->w = w;
+	c->listener = listener;
+	c->way = (uint8_t)way;
+	c->opened_ms = loop_now_ms(w->loop);
+	list_append(&w->conns, &c->link);
+	loop_io_init(&c->io, w->loop, fd, NULL, c);
+	stats_add(w->role.stats, STAT_OPEN, 1);
+	worker_wake(w);
+	if (way == CONN_TRANSPARENT)
+		conn_begin_transparent(c, who_by_socket(w->role.who, fd));
+	else
+		conn_begin_proxy(c, who_by_socket(w->role.who, fd));
+}

@@ -1,0 +1,160 @@
+#include "proxy/worker/limit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proxy/base/num.h"
+
+enum { LIMIT_RECORDS_MAX = 65536, MILLI = 1000 };
+
+void
+limits_init(struct limits *all)
+{
+	*all = (struct limits){ 0 };
+	map_init(&all->by_id, LIMIT_RECORDS_MAX);
+	list_init(&all->records);
+}
+
+static void
+limit_free(struct limits *all, struct limit *l)
+{
+	(void)map_take(&all->by_id, str_from(l->id));
+	list_remove(&l->link);
+	free(l->id);
+	free(l);
+}
+
+void
+limits_done(struct limits *all)
+{
+	list_each_safe (it, &all->records)
+		limit_free(all, LIST_OF(it, struct limit, link));
+	map_done(&all->by_id);
+}
+
+bool
+limits_admit(struct limits *all, size_t max)
+{
+	if (all->open >= max)
+		return false;
+	all->open++;
+	return true;
+}
+
+void
+limits_leave(struct limits *all)
+{
+	need(all->open > 0);
+	all->open--;
+}
+
+static void
+limit_fill(struct limit *l, const struct image *im, const struct who *w)
+{
+	l->handle = w->handle;
+	l->max = *image_limits(im, w->limits);
+}
+
+enum status
+limit_of(struct limits *all, const struct image *im, const struct who *w,
+	 struct limit **ret_l)
+{
+	struct limit *l = map_get(&all->by_id, w->id);
+	enum status st;
+
+	if (l == NULL) {
+		l = calloc(1, sizeof(*l));
+		if (l == NULL)
+			return ST_NOMEM;
+		list_init(&l->link);
+		l->id = strndup(w->id.p, w->id.n);
+		st = l->id == NULL ? ST_NOMEM : map_put(&all->by_id, w->id, l);
+		if (st != ST_OK) {
+			free(l->id);
+			free(l);
+			return st;
+		}
+		list_append(&all->records, &l->link);
+	}
+	limit_fill(l, im, w);
+	*ret_l = l;
+	return ST_OK;
+}
+
+bool
+limit_bucket_take(struct limit_bucket *b, uint64_t now_ms, uint32_t rate,
+		  uint32_t burst)
+{
+	uint64_t full = (uint64_t)burst * MILLI, room, gained;
+
+	if (b->at_ms == 0)
+		b->milli = full;
+	if (b->milli > full)
+		b->milli = full;
+	room = full - b->milli;
+	/* rate tokens a second are rate thousandths a millisecond; a long pause fills
+	 * the bucket, whatever the product would be. */
+	gained = now_ms > b->at_ms ? now_ms - b->at_ms : 0;
+	gained = rate != 0 && gained > room / rate ? room : gained * rate;
+	b->milli += gained < room ? gained : room;
+	b->at_ms = now_ms;
+	if (b->milli < MILLI)
+		return false;
+	b->milli -= MILLI;
+	return true;
+}
+
+enum status
+limit_open(struct limit *l, uint64_t now_ms)
+{
+	if (l->max.bytes != 0 && l->bytes >= l->max.bytes)
+		return ST_LIMIT_BYTES;
+	if (l->open >= l->max.connections)
+		return ST_LIMIT_CONNECTIONS;
+	if (!limit_bucket_take(&l->connections, now_ms, l->max.connections_per_second,
+			       l->max.connections_burst))
+		return ST_LIMIT_RATE;
+	l->open++;
+	return ST_OK;
+}
+
+void
+limit_close(struct limit *l)
+{
+	need(l->open > 0);
+	l->open--;
+}
+
+enum status
+limit_request(struct limit *l, uint64_t now_ms)
+{
+	if (l->max.bytes != 0 && l->bytes >= l->max.bytes)
+		return ST_LIMIT_BYTES;
+	return limit_bucket_take(&l->requests, now_ms, l->max.requests_per_second,
+				 l->max.requests_burst)
+		       ? ST_OK
+		       : ST_LIMIT_RATE;
+}
+
+enum status
+limit_bytes(struct limit *l, uint64_t n)
+{
+	l->bytes = n > UINT64_MAX - l->bytes ? UINT64_MAX : l->bytes + n;
+	return l->max.bytes != 0 && l->bytes >= l->max.bytes ? ST_LIMIT_BYTES : ST_OK;
+}
+
+void
+limits_renew(struct limits *all, const struct image *im, struct who_table *t)
+{
+	list_each_safe (it, &all->records) {
+		struct limit *l = LIST_OF(it, struct limit, link);
+		const struct who *w = who_by_id(t, str_from(l->id));
+
+		if (w != NULL)
+			limit_fill(l, im, w);
+		else if (l->open == 0)
+			limit_free(all, l);
+		else
+			l->handle = HANDLE_NONE;
+	}
+}
