@@ -225,8 +225,8 @@ be_maker(const struct box_wish *w, int line, FILE *unix_list)
 
 	buf_init(&why, 4096);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID |
-		    CLONE_NEWIPC | CLONE_NEWUTS) < 0 ||
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWIPC |
+		    CLONE_NEWUTS) < 0 ||
 	    !map_user(0, uid, 0, gid)) {
 		explain_refusal(&why, errno);
 		say_why(line, &why);
@@ -239,9 +239,11 @@ be_maker(const struct box_wish *w, int line, FILE *unix_list)
 	ns_close(&s); /* the gateway holds them now; the sandbox must not */
 	if (recv(line, &go, 1, 0) != 1)
 		_exit(EXIT_REFUSED);
-	pid_t init = fork();
+	/* Only now: the first child in a pid namespace is its init, and the tools that
+	 * ns_make() ran would have been that. */
+	pid_t init = unshare(CLONE_NEWPID) < 0 ? -1 : fork();
 	if (init < 0)
-		refuse("fork");
+		refuse("the pid namespace was refused");
 	if (init == 0) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 		be_init(w, unix_list, uid, gid);

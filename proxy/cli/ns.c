@@ -19,7 +19,7 @@ void
 ns_put_rules(struct buf *b)
 {
 	buf_put(b, STR("table inet sandgate {\n"
-		       "\tchain redirect {\n"
+		       "\tchain capture {\n"
 		       "\t\ttype nat hook output priority -100; policy accept;\n"
 		       "\t\tip daddr 127.0.0.0/8 return\n"
 		       "\t\tip6 daddr ::1 return\n"));
@@ -27,7 +27,7 @@ ns_put_rules(struct buf *b)
 	buf_putf(b, "\t\ttcp dport 53 redirect to :%d\n", NS_DNS_PORT);
 	buf_putf(b, "\t\tudp dport 53 redirect to :%d\n", NS_DNS_PORT);
 	buf_putf(b, "\t\tmeta l4proto tcp redirect to :%d\n\t}\n", NS_TCP_PORT);
-	buf_put(b, STR("\tchain drop {\n"
+	buf_put(b, STR("\tchain silence {\n"
 		       "\t\ttype filter hook output priority 0; policy accept;\n"
 		       "\t\tip daddr != 127.0.0.0/8 meta l4proto icmp drop\n"
 		       "\t\tip6 daddr != ::1 icmpv6 type echo-request drop\n"

@@ -1,0 +1,14 @@
+#ifndef CONF_DESCRIBE_H
+#define CONF_DESCRIBE_H
+/*
+ * describe: a compiled policy told again, for whoever lives under it: the page that a
+ * sandbox reads, and `explain`.
+ */
+#include "conf/image.h"
+
+/* {"name","mode","allow":[{"hosts","cidrs","ports","protocol","methods","paths","rule"}],
+ *  "deny":[...]}; the buf fails when it is too small. */
+void describe_policy(struct buf *b, const struct image *im, uint32_t policy);
+void describe_rule(struct buf *b, const struct image *im, uint32_t rule);
+
+#endif

@@ -1,0 +1,89 @@
+#ifndef PROXY_WORKER_TURN_IN_H
+#define PROXY_WORKER_TURN_IN_H
+/*
+ * turn_in: the turn engine's own struct, for turn*.c and page.c only.
+ *
+ *	IDLE ─> HEAD ─> OPEN ─> FORWARD ─> IDLE          one request after the other
+ *	         │       │        │
+ *	         └───────┴────────┴──> FLUSH ─> LINGER    the answer was the last one
+ *
+ * OPEN waits for the dialer (or, for a page, for the ledger).  In FORWARD the request's
+ * body and the response go on side by side.  FLUSH waits until the client has taken the
+ * answer, LINGER reads and drops what the client still sends, so that the answer isn't
+ * destroyed by a reset.
+ *
+ * Bytes of the client that the present state can't take yet stay in `ahead`, and
+ * while that isn't empty the client is not read.
+ */
+#include "proxy/http/h1_write.h"
+#include "proxy/worker/conn.h"
+#include "proxy/worker/dial.h"
+#include "proxy/worker/leg.h"
+#include "proxy/worker/turn.h"
+
+enum turn_state {
+	TURN_IDLE,
+	TURN_HEAD,
+	TURN_OPEN,
+	TURN_FORWARD,
+	TURN_FLUSH,
+	TURN_LINGER,
+	TURN_OVER, /* the conn is closed or has another owner */
+};
+
+enum {
+	TURN_ARENA_MAX = 1024 * 1024,
+	TURN_SCRATCH_MAX = 512 * 1024,
+	TURN_INTERIM_MAX = 16
+};
+
+struct turn {
+	struct conn *c;
+	enum turn_state state;
+	uint64_t since_ms;  /* when this state was entered or last made progress */
+	uint64_t begun_ms;  /* first byte of the request head */
+	struct arena arena; /* of the exchange: request, response, trailers */
+	struct h1_read reader;
+	struct h1_body body;
+	struct head request, response;
+	struct uri uri;
+	struct exchange x;
+	struct ring ahead;
+	struct out out;
+	struct buf scratch; /* heads being written */
+	struct leg *leg;
+	struct dial *dial;
+	uint32_t ask_seq; /* the ledger is asked for a page; 0: it isn't */
+	uint64_t body_bytes, dropped;
+	uint32_t served, interim;
+	uint8_t reply_frame; /* enum body_kind: how the client gets the response */
+	bool has_exchange, is_ws, is_retry, is_answered, is_last, is_eof;
+};
+
+void turn_to(struct turn *t, enum turn_state s);
+/* After every event: feed what waits in `ahead`, then say what may come next. */
+void turn_settle(struct turn *t);
+
+/* turn_request.c: each returns how many bytes it took. */
+size_t turn_take_head(struct turn *t, struct str in);
+size_t turn_take_body(struct turn *t, struct str in);
+void turn_open(struct turn *t); /* find or dial a leg for t->uri.dest */
+
+/* turn_reply.c */
+void turn_on_leg(void *ctx, unsigned events);
+void turn_finish(struct turn *t); /* the response is complete */
+
+/* turn_refuse.c */
+void turn_refuse(struct turn *t, enum status why);
+/* An answer of our own; the body is text of this type. */
+void turn_answer(struct turn *t, uint16_t status, const char *type, struct str body);
+void turn_end_exchange(struct turn *t, enum status why);
+void turn_drop_leg(struct turn *t);
+/* Behind the last byte of an answer: next request, or the end. */
+void turn_next(struct turn *t);
+
+/* page.c: http://sandgate.internal/ */
+bool page_is_ours(const struct dest *d);
+void page_serve(struct turn *t);
+
+#endif
