@@ -28,7 +28,9 @@ enum policy_action {
 	ACTION_TCP,    /* carry anything unread */
 };
 
-enum { POLICY_NONE = UINT32_MAX, RULE_NONE = UINT32_MAX };
+/* Not an enum: ISO C wants those to fit int. */
+#define POLICY_NONE UINT32_MAX
+#define RULE_NONE   UINT32_MAX
 
 struct policy_question {
 	uint32_t policy; /* index in the image; POLICY_NONE gives ST_NO_POLICY */
