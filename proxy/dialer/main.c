@@ -1,0 +1,300 @@
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "proxy/dialer/dial.h"
+#include "proxy/dialer/dialer.h"
+#include "proxy/dialer/lookup.h"
+#include "proxy/dialer/parent.h"
+
+void
+dialer_idle_check(struct dialer *d)
+{
+	if (!d->is_draining || d->drain_seq == 0 || d->dials_n > 0 || d->lookups_n > 0)
+		return;
+	role_drained(&d->role, d->drain_seq);
+	d->drain_seq = 0;
+}
+
+static void
+peer_free(void *ctx)
+{
+	struct peer *p = ctx;
+
+	ask_line_free(p->line);
+	free(p);
+}
+
+static void
+peer_end(struct peer *p)
+{
+	if (p->is_dead)
+		return;
+	p->is_dead = true;
+	list_remove(&p->link);
+	dial_cancel_peer(p);
+	lookup_cancel_peer(p);
+	loop_defer(p->dialer->loop, peer_free, p);
+}
+
+void
+peer_kill(struct peer *p, enum status why)
+{
+	log_error(&p->dialer->role.log, "line to %s closed: %s", role_name(p->role),
+		  status_code(why));
+	peer_end(p);
+}
+
+static void
+on_lost(void *ctx, struct ask_line *line, enum status why)
+{
+	struct peer *p = ctx;
+
+	(void)line;
+	log_info(&p->dialer->role.log, "line to %s lost: %s", role_name(p->role),
+		 status_code(why));
+	peer_end(p);
+}
+
+/* Control says: this socket speaks for that sandbox. */
+static void
+grant_heard(struct peer *p, struct ask_msg *m)
+{
+	CLEANUP(buf_done) struct buf b;
+	struct wire w = wire_from(m->body);
+	uint64_t cookie = wire_u64(&w);
+	uint32_t handle = wire_u32(&w);
+	struct str body;
+
+	if (wire_end(&w) != ST_OK) {
+		peer_kill(p, ST_BAD_MESSAGE);
+		return;
+	}
+	buf_init(&b, 16);
+	buf_put_u16(&b, (uint16_t)who_grant(p->dialer->role.who, cookie, handle));
+	need(buf_finish(&b, &body) == ST_OK);
+	/* It fails when the line is going down: its loss is told separately. */
+	(void)!ask_answer(p->line, ASK_GRANT, m->seq, body, NULL, 0);
+}
+
+static void
+on_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
+{
+	struct peer *p = ctx;
+
+	(void)line;
+	if (p->is_dead)
+		return;
+	if (m->ask == ASK_DIAL)
+		dial_heard(p, m);
+	else if (m->ask == ASK_RESOLVE)
+		lookup_heard(p, m);
+	else if (m->ask == ASK_GRANT)
+		grant_heard(p, m);
+	else
+		peer_kill(p, ST_BAD_MESSAGE);
+}
+
+static enum status
+peer_new(struct dialer *d, enum role role, int fd)
+{
+	struct ask_end end = { .fd = fd, .self = ROLE_DIALER, .peer = role };
+	struct peer *p = calloc(1, sizeof(*p));
+
+	if (p == NULL)
+		return ST_NOMEM;
+	p->dialer = d;
+	p->role = role;
+	enum status st = ask_line_new(d->loop, &end, on_heard, on_lost, p, &p->line);
+	if (st != ST_OK) {
+		free(p);
+		return st;
+	}
+	list_append(&d->peers, &p->link);
+	return ST_OK;
+}
+
+static enum status
+given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg *m)
+{
+	struct dialer *d = ctx;
+
+	(void)text;
+	/* What is attached leaves its traces in the table of sandboxes; nothing to
+	 * hold. */
+	if (kind == GIVE_REVOKED) {
+		dial_cancel_sandbox(d, index);
+		return ST_OK;
+	}
+	if (kind != GIVE_LINE || index >= ROLE_COUNT)
+		return ST_BAD_MESSAGE;
+	int fd = ask_msg_take(m, 0);
+	if (fd == -1)
+		return ST_BAD_MESSAGE;
+	enum status st = peer_new(d, (enum role)index, fd);
+	if (st != ST_OK)
+		(void)close(fd);
+	return st;
+}
+
+static enum status
+open_database(const struct image *im, enum option opt, struct ask_msg *m, size_t *at,
+	      struct geo **ret_g)
+{
+	if (image_text(im, opt).n == 0) {
+		*ret_g = NULL;
+		return ST_OK;
+	}
+	int fd = ask_msg_take(m, (*at)++);
+	if (fd == -1)
+		return ST_BAD_CONFIG;
+	enum status st = geo_open(fd, ret_g);
+	(void)close(fd);
+	return st;
+}
+
+static void
+drop_prepared(struct dialer *d)
+{
+	geo_close(d->next_countries);
+	geo_close(d->next_networks);
+	d->next_countries = d->next_networks = NULL;
+}
+
+/* Descriptors behind the image's, in this order, of those databases that it names. */
+static enum status
+prepare(void *ctx, const struct image *im, struct ask_msg *m)
+{
+	struct dialer *d = ctx;
+	size_t at = 1;
+
+	drop_prepared(d);
+	enum status st = parent_check(im);
+	if (st == ST_OK)
+		st = open_database(im, OPT_GEO_COUNTRY, m, &at, &d->next_countries);
+	if (st == ST_OK)
+		st = open_database(im, OPT_GEO_ASN, m, &at, &d->next_networks);
+	if (st != ST_OK) {
+		log_error(&d->role.log, "the new configuration does not fit: %s",
+			  status_code(st));
+		drop_prepared(d);
+	}
+	return st;
+}
+
+static void
+commit(void *ctx, const struct image *old)
+{
+	struct dialer *d = ctx;
+
+	(void)old;
+	geo_close(d->countries);
+	geo_close(d->networks);
+	d->countries = d->next_countries;
+	d->networks = d->next_networks;
+	d->next_countries = d->next_networks = NULL;
+	resolve_set_image(d->resolve, d->role.image);
+	dial_judge_again(d);
+}
+
+static void
+drain(void *ctx, uint32_t deadline_ms, uint32_t seq)
+{
+	struct dialer *d = ctx;
+
+	(void)deadline_ms; /* super holds it; every dial has a time-out of its own */
+	d->is_draining = true;
+	d->drain_seq = seq;
+	dialer_idle_check(d);
+}
+
+static void
+on_sandbox(void *ctx, const struct who *w, bool present)
+{
+	if (!present)
+		dial_cancel_sandbox(ctx, w->handle);
+}
+
+static void
+on_super(void *ctx, unsigned events)
+{
+	struct dialer *d = ctx;
+
+	(void)events;
+	if (role_heard(&d->role) == ST_END)
+		loop_stop(d->loop);
+}
+
+static enum status
+dialer_init(struct dialer *d)
+{
+	list_init(&d->peers);
+	list_init(&d->dials);
+	list_init(&d->lookups);
+	quota_init(&d->quota);
+	enum status st = loop_new(&d->loop);
+	if (st == ST_OK)
+		st = upstream_new(d->loop, &d->quota, &d->up);
+	if (st == ST_OK)
+		st = resolve_new(d->loop, d->up, &d->resolve);
+	d->watch = epoll_create1(EPOLL_CLOEXEC);
+	if (st == ST_OK && d->watch == -1)
+		st = ST_SYSTEM;
+	return st;
+}
+
+static void
+dialer_done(struct dialer *d)
+{
+	list_each_safe (it, &d->peers)
+		peer_end(LIST_OF(it, struct peer, link));
+	loop_io_clear(&d->super);
+	loop_io_clear(&d->watch_io);
+	resolve_free(d->resolve);
+	upstream_free(d->up);
+	quota_done(&d->quota);
+	drop_prepared(d);
+	geo_close(d->countries);
+	geo_close(d->networks);
+	loop_free(d->loop);
+	(void)close(d->watch);
+	free(d);
+}
+
+static void
+serve(struct dialer *d)
+{
+	loop_io_init(&d->super, d->loop, d->role.super.fd, on_super, d);
+	loop_io_want(&d->super, LOOP_READ);
+	loop_io_init(&d->watch_io, d->loop, d->watch, dial_watch, d);
+	loop_io_want(&d->watch_io, LOOP_READ);
+	loop_run(d->loop);
+}
+
+int
+main(void)
+{
+	struct dialer *d = calloc(1, sizeof(*d));
+	struct role_hooks hooks = { .ctx = d,
+				    .given = given,
+				    .prepare = prepare,
+				    .commit = commit,
+				    .drain = drain,
+				    .sandbox = on_sandbox };
+
+	if (d == NULL || jail_early(ROLE_DIALER, 0) != ST_OK || dialer_init(d) != ST_OK)
+		return 1;
+	role_start(&d->role, ROLE_DIALER, &hooks);
+	resolve_set_stats(d->resolve, d->role.stats);
+	role_enter(&d->role, NULL);
+	/* In the jail, where a source of randomness could be out of reach. */
+	enum status st = upstream_test(d->up);
+	if (st != ST_OK) {
+		log_error(&d->role.log, "query ids and ports do not look random: %s",
+			  status_code(st));
+		return 1;
+	}
+	serve(d);
+	dialer_done(d);
+	return 0;
+}
