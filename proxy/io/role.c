@@ -68,9 +68,11 @@ given_ring(struct role_self *r, struct ask_msg *m)
 		(void)close(bell);
 		return st;
 	}
-	rowring_close(
-		r->ring); /* a bell that it had stays open: once per restart of none */
+	if (r->ring != NULL)
+		(void)close(r->bell);
+	rowring_close(r->ring);
 	r->ring = ring;
+	r->bell = bell;
 	return ST_OK;
 }
 

@@ -68,6 +68,7 @@ struct role_self {
 	uint64_t generation, prepared_generation;
 	struct who_table *who;
 	struct rowring *ring; /* NULL for roles that write no rows */
+	int bell;             /* of the ring */
 	struct row_ids ids;
 	struct stats *stats;
 	const struct role_hooks *hooks;
