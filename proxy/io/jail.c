@@ -185,6 +185,7 @@ enum constraint {
 	REFUSE_TERMINAL,
 	REFUSE_PERM,
 	REFUSE_ACCESS,
+	REFUSE_ABSENT,
 	REFUSE_NOSYS,
 };
 
@@ -261,6 +262,7 @@ static const struct jail_shape shapes[] = {
 	{ SOCKET_OPTION, 0, 1, { IS(1, IPPROTO_UDP) } },
 	{ REFUSE_PERM, EPERM, 0, { { 0 } } },
 	{ REFUSE_ACCESS, EACCES, 0, { { 0 } } },
+	{ REFUSE_ABSENT, ENOENT, 0, { { 0 } } },
 	{ REFUSE_NOSYS, ENOSYS, 0, { { 0 } } },
 };
 

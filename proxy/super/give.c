@@ -1,0 +1,196 @@
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proxy/super/super.h"
+
+/* Who talks to whom: asks.def has the sentences. */
+static const enum role lines[][2] = {
+	{ ROLE_WORKER, ROLE_DIALER },  { ROLE_WORKER, ROLE_CONTROL },
+	{ ROLE_WORKER, ROLE_LEDGER },  { ROLE_DNS, ROLE_DIALER },
+	{ ROLE_CONTROL, ROLE_DIALER }, { ROLE_LEDGER, ROLE_KEEPER },
+};
+
+enum status
+give(struct slot *slot, enum give kind, uint32_t index, const char *text,
+     const int *fds, size_t fds_n)
+{
+	CLEANUP(buf_done) struct buf b;
+	struct str body;
+
+	buf_init(&b, 1024);
+	buf_put_u8(&b, (uint8_t)kind);
+	buf_put_u32(&b, index);
+	wire_put_str(&b, str_from(text));
+	if (buf_finish(&b, &body) != ST_OK)
+		return ST_TOO_BIG;
+	return slot->line == NULL ? ST_END
+				  : ask_tell(slot->line, ASK_GIVE, body, fds, fds_n);
+}
+
+/* ---- lines ---- */
+
+static bool
+are_linked(enum role a, enum role b)
+{
+	for (size_t i = 0; i < COUNT_OF(lines); i++) {
+		if ((lines[i][0] == a && lines[i][1] == b) ||
+		    (lines[i][0] == b && lines[i][1] == a))
+			return true;
+	}
+	return false;
+}
+
+static enum status
+give_end(struct slot *to, const struct slot *peer, int fd)
+{
+	char number[8];
+
+	(void)snprintf(number, sizeof number, "%u", peer->index);
+	return give(to, GIVE_LINE, peer->role, number, &fd, 1);
+}
+
+/* The peer may be dying: then its own restart makes the next line. */
+static enum status
+give_line(struct slot *slot, struct slot *peer)
+{
+	enum status st;
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return ST_SYSTEM;
+	st = give_end(slot, peer, pair[0]);
+	if (st == ST_OK && give_end(peer, slot, pair[1]) != ST_OK)
+		log_info(&slot->super->log, "%s: not there for %s", peer->name,
+			 slot->name);
+	(void)close(pair[0]);
+	(void)close(pair[1]);
+	return st;
+}
+
+static enum status
+give_lines(struct slot *slot)
+{
+	struct super *s = slot->super;
+	enum status st = ST_OK;
+
+	for (size_t i = 1; i < s->slots_n && st == ST_OK; i++) {
+		struct slot *peer = &s->slots[i];
+		if (peer->line != NULL && are_linked(slot->role, peer->role))
+			st = give_line(slot, peer);
+	}
+	return st;
+}
+
+/* ---- memory that outlives the role ---- */
+
+static enum status
+give_memory(struct slot *slot)
+{
+	struct super *s = slot->super;
+	const int ring[] = { slot->ring, slot->bell };
+	enum status st =
+		give(slot, GIVE_STATS, slot->index, slot->name, &slot->stats, 1);
+
+	if (st == ST_OK && slot_writes_rows(slot->role))
+		st = give(slot, GIVE_RING, slot->index, "", ring, 2);
+	if (st == ST_OK && (slot->role == ROLE_WORKER || slot->role == ROLE_DNS))
+		st = give(slot, GIVE_SYNTH, 0, "",
+			  &s->synth_fds[slot->role == ROLE_DNS ? 0 : 1], 1);
+	return st;
+}
+
+static enum status
+give_rings(struct slot *ledger)
+{
+	struct super *s = ledger->super;
+	enum status st = ST_OK;
+
+	for (size_t i = 0; i < s->slots_n && st == ST_OK; i++) {
+		const struct slot *w = &s->slots[i];
+		const int ring[] = { w->ring, w->bell };
+		if (w->ring >= 0)
+			st = give(ledger, GIVE_RINGS, w->index, w->name, ring, 2);
+	}
+	return st;
+}
+
+static enum status
+give_all_stats(struct slot *control)
+{
+	struct super *s = control->super;
+	enum status st = ST_OK;
+
+	for (size_t i = 0; i < s->slots_n && st == ST_OK; i++) {
+		const struct slot *other = &s->slots[i];
+		if (other != control)
+			st = give(control, GIVE_STATS, other->index, other->name,
+				  &other->stats, 1);
+	}
+	return st;
+}
+
+static enum status
+give_state(struct slot *slot)
+{
+	CLEANUP(buf_done) struct buf path;
+	struct super *s = slot->super;
+	enum status st;
+	int fd;
+
+	st = state_open_for(s, slot->role, &fd);
+	if (st != ST_OK)
+		return st;
+	buf_init(&path, 4096);
+	buf_putf(&path, "%s/%s", buf_cstr(&s->state_dir), slot->name);
+	st = buf_cstr(&path) == NULL
+		     ? ST_TOO_BIG
+		     : give(slot, GIVE_STATE, 0, buf_cstr(&path), &fd, 1);
+	(void)close(fd);
+	return st;
+}
+
+/* ---- sockets ---- */
+
+enum status
+give_listeners(struct slot *slot, const struct listeners *from)
+{
+	enum status st = ST_OK;
+	size_t worker = slot->index - (slot->super->slots_n - slot->super->workers_n);
+
+	for (uint32_t i = 0; i < from->n && st == ST_OK; i++) {
+		const struct listening *l = &from->of[i];
+		if (l->kind == LISTENER_DNS && slot->role == ROLE_DNS) {
+			st = give(slot, GIVE_LISTENER, i, "udp", &l->fds[0], 1);
+			if (st == ST_OK)
+				st = give(slot, GIVE_LISTENER, i, "tcp", &l->fds[1], 1);
+		} else if (l->kind != LISTENER_DNS && slot->role == ROLE_WORKER) {
+			need(worker < l->fds_n);
+			st = give(slot, GIVE_LISTENER, i, "tcp", &l->fds[worker], 1);
+		}
+	}
+	return st;
+}
+
+enum status
+give_all(struct slot *slot)
+{
+	struct super *s = slot->super;
+	enum status st = give(slot, GIVE_SLOT, slot->index, slot->name, NULL, 0);
+
+	if (st == ST_OK)
+		st = give_memory(slot);
+	if (st == ST_OK && slot->role == ROLE_LEDGER)
+		st = give_rings(slot);
+	if (st == ST_OK && slot->role == ROLE_CONTROL)
+		st = give_all_stats(slot);
+	if (st == ST_OK && (slot->role == ROLE_LEDGER || slot->role == ROLE_KEEPER))
+		st = give_state(slot);
+	if (st == ST_OK && slot->role == ROLE_CONTROL)
+		st = give(slot, GIVE_ADMIN, 0, s->admin_is_unix ? "unix" : "tcp",
+			  &s->admin_fd, 1);
+	if (st == ST_OK)
+		st = give_listeners(slot, &s->listeners);
+	return st == ST_OK ? give_lines(slot) : st;
+}

@@ -1,0 +1,94 @@
+#include <stdio.h>
+#include <sys/eventfd.h>
+
+#include "proxy/super/super.h"
+
+bool
+slot_writes_rows(enum role r)
+{
+	return r == ROLE_SUPER || r == ROLE_WORKER || r == ROLE_DNS ||
+	       r == ROLE_CONTROL;
+}
+
+/* All roles that run, in the order in which they start. */
+static const enum role order[] = { ROLE_SUPER,  ROLE_KEEPER,  ROLE_LEDGER,
+				   ROLE_DIALER, ROLE_CONTROL, ROLE_DNS };
+
+static void
+put_name(struct slot *slot, size_t number)
+{
+	const char *word = role_name(slot->role);
+	size_t n = 0;
+
+	while (word[n] != '\0' && n < sizeof slot->name - 4) {
+		slot->name[n] = ascii_lower(word[n]);
+		n++;
+	}
+	if (slot->role == ROLE_WORKER)
+		(void)snprintf(slot->name + n, sizeof slot->name - n, ".%zu", number);
+}
+
+static enum status
+slot_add(struct super *s, enum role r, size_t number)
+{
+	struct slot *slot = &s->slots[s->slots_n];
+
+	need(s->slots_n < SUPER_SLOTS);
+	*slot = (struct slot){
+		.super = s, .role = r, .ring = -1, .bell = -1, .stats = -1
+	};
+	slot->index = (uint8_t)s->slots_n;
+	put_name(slot, number);
+	if (stats_create(&slot->stats) != ST_OK)
+		return ST_SYSTEM;
+	if (slot_writes_rows(r)) {
+		if (rowring_create(slot->name, &slot->ring) != ST_OK)
+			return ST_SYSTEM;
+		slot->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (slot->bell < 0)
+			return ST_SYSTEM;
+	}
+	s->slots_n++;
+	return ST_OK;
+}
+
+static enum status
+open_own(struct super *s)
+{
+	struct slot *own = &s->slots[0];
+	enum status st = rowring_open_writer(own->ring, own->bell, &s->ring);
+
+	return st == ST_OK ? stats_open(own->stats, true, &s->stats) : st;
+}
+
+enum status
+slots_make(struct super *s)
+{
+	enum status st = ST_OK;
+
+	for (size_t i = 0; i < COUNT_OF(order) && st == ST_OK; i++)
+		st = slot_add(s, order[i], 0);
+	for (size_t i = 0; i < s->workers_n && st == ST_OK; i++)
+		st = slot_add(s, ROLE_WORKER, i);
+	return st == ST_OK ? open_own(s) : st;
+}
+
+struct slot *
+slot_by_pid(struct super *s, pid_t pid)
+{
+	for (size_t i = 1; i < s->slots_n; i++) {
+		if (s->slots[i].pid == pid)
+			return &s->slots[i];
+	}
+	return NULL;
+}
+
+struct slot *
+slot_of(struct super *s, enum role r)
+{
+	for (size_t i = 1; i < s->slots_n; i++) {
+		if (s->slots[i].role == r)
+			return &s->slots[i];
+	}
+	return NULL;
+}

@@ -1,0 +1,107 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proxy/super/super.h"
+
+/* Others may pass through to what is theirs (roles have a user of their own when we are
+ * root), but not look around. */
+static mode_t
+dir_mode(void)
+{
+	return geteuid() == 0 ? 0711 : 0700;
+}
+
+/* mkdir -p: parents as the umask of services has them. */
+static bool
+make_path(char *path)
+{
+	for (char *p = path + 1; *p != '\0'; p++) {
+		if (*p != '/')
+			continue;
+		*p = '\0';
+		bool ok = mkdir(path, 0755) == 0 || errno == EEXIST;
+		*p = '/';
+		if (!ok)
+			return false;
+	}
+	return mkdir(path, dir_mode()) == 0 || errno == EEXIST;
+}
+
+static bool
+is_ours(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return false;
+	errno = EPERM;
+	return st.st_uid == geteuid() && (st.st_mode & 022) == 0;
+}
+
+static enum status
+failed(struct super *s, struct buf *why, const char *what)
+{
+	buf_putf(why, "state_dir %s: %s: %s", buf_cstr(&s->state_dir), what,
+		 strerror(errno));
+	return ST_SYSTEM;
+}
+
+enum status
+state_open(struct super *s, struct buf *why)
+{
+	struct str text = image_text(s->policy.image, OPT_STATE_DIR);
+	CLEANUP(buf_done) struct buf path;
+
+	buf_init(&s->state_dir, 4096);
+	buf_put(&s->state_dir, text);
+	buf_init(&path, 4096);
+	buf_put(&path, text);
+	if (text.n == 0 || text.p[0] != '/' || buf_cstr(&path) == NULL ||
+	    buf_cstr(&s->state_dir) == NULL) {
+		buf_putf(why, "state_dir: not an absolute path");
+		return ST_BAD_CONFIG;
+	}
+	mode_t mask = umask(0);
+	bool made = make_path(path.p);
+	(void)umask(mask);
+	if (!made)
+		return failed(s, why, "cannot be made");
+	s->state_fd = open(path.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->state_fd < 0 || !is_ours(s->state_fd))
+		return failed(s, why, "must belong to this user, writable by no other");
+	if (fchmod(s->state_fd, dir_mode()) < 0)
+		return failed(s, why, "chmod");
+	s->lock_fd = openat(s->state_fd, "lock",
+			    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (s->lock_fd < 0 || flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return failed(s, why, "another gateway uses it");
+	return ST_OK;
+}
+
+enum status
+state_open_for(struct super *s, enum role r, int *ret_fd)
+{
+	const struct slot *slot = slot_of(s, r);
+	struct stat st;
+	int fd;
+
+	if (mkdirat(s->state_fd, slot->name, 0700) < 0 && errno != EEXIST)
+		return ST_SYSTEM;
+	fd = openat(s->state_fd, slot->name,
+		    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return ST_SYSTEM;
+	/* EINVAL: a user namespace without that id, where roles keep ours. */
+	if (fstat(fd, &st) < 0 || (geteuid() == 0 && st.st_uid != s->uid &&
+				   fchown(fd, s->uid, s->gid) < 0 && errno != EINVAL)) {
+		(void)close(fd);
+		return ST_SYSTEM;
+	}
+	*ret_fd = fd;
+	return ST_OK;
+}

@@ -1,0 +1,205 @@
+#ifndef PROXY_SUPER_SUPER_H
+#define PROXY_SUPER_SUPER_H
+/*
+ * super: the process that starts the others.  It parses nothing but checked images and
+ * the messages of its own roles, and holds a duplicate of every socket that sandboxes
+ * connect to, of every row ring and of every table of counters, so that a role which
+ * dies starts again with exactly what it had.
+ *
+ *	compile -> image -> slots, listeners -> spawn all -> give -> PREPARE COMMIT
+ *START
+ *
+ * A slot is a place for one process: slot 0 is super itself.  A slot's number is the
+ * number of its ring and counters and part of the ids of its rows.
+ */
+#include <sys/types.h>
+
+#include "conf/who.h"
+#include "proxy/base/list.h"
+#include "proxy/base/log.h"
+#include "proxy/io/role.h"
+
+struct super;
+
+enum {
+	SUPER_SLOTS = 72, /* of them at most 64 workers */
+	SUPER_WORKERS = 64,
+	SUPER_LISTENERS = 64,
+	SUPER_ATTACHED = 4096,
+	SUPER_POLICY_FDS = 3, /* image, country database, network database */
+	SUPER_MESSAGE_MAX = 32000,
+};
+
+enum slot_state {
+	SLOT_DOWN,     /* no process; its timer may be set to start one */
+	SLOT_STARTING, /* has been given its things, has not answered START */
+	SLOT_SERVING,
+};
+
+struct slot {
+	struct super *super;
+	enum role role;
+	enum slot_state state;
+	uint8_t index;
+	char name[16];
+	pid_t pid;             /* 0: none */
+	struct ask_line *line; /* NULL: none */
+	int ring, bell, stats; /* -1: this role has none */
+	uint64_t generation;   /* of the policy it has committed or was started with */
+	uint64_t started_ms;
+	unsigned restarts, failures; /* in all; in a row */
+	bool is_stopping;            /* its death is wanted: no restart */
+	bool is_drained;
+	bool is_asked; /* PREPARE of the running reload is open */
+	struct loop_timer again;
+	struct jail_report jail; /* as it told with START */
+};
+
+struct policy { /* one generation */
+	uint64_t generation;
+	struct image *image;
+	int fds[SUPER_POLICY_FDS]; /* -1: none */
+};
+
+struct listening { /* one listener of the image */
+	struct addr addr;
+	uint16_t port;
+	uint8_t kind, tproxy;
+	int fds[SUPER_WORKERS]; /* one per worker; dns: udp, tcp */
+	size_t fds_n;
+	bool is_kept; /* while two generations are compared: also in the other one */
+};
+
+struct listeners {
+	struct listening of[SUPER_LISTENERS]; /* same index as in the image */
+	size_t n;
+};
+
+struct attached { /* a sandbox whose sockets were made inside its own namespace */
+	struct list link;
+	uint32_t handle;
+	uint64_t cookie;
+	struct buf text; /* the ask's body after the handle, given to every role as it
+			    came */
+	int fds[ASK_FDS_MAX];
+	char kinds[ASK_FDS_MAX][8];
+	size_t fds_n;
+	uint8_t worker; /* slot */
+};
+
+struct reload;
+struct compile;
+struct drain;
+
+struct super {
+	struct log log;
+	struct loop *loop;
+	struct loop_io signals;
+	const char *config;
+	int ready_fd; /* -1: nobody waits */
+	int role_dir; /* where the executables of roles are */
+	int exes[ROLE_COUNT];
+	uid_t uid; /* of roles; our own unless root */
+	gid_t gid;
+	struct buf state_dir;
+	int state_fd, lock_fd;
+	int synth_fds[2]; /* to write, to read */
+	int admin_fd;
+	bool admin_is_unix;
+	uint64_t generations; /* drawn so far */
+	uint64_t started_us;
+	struct policy policy; /* in force */
+	struct listeners listeners;
+	struct slot slots[SUPER_SLOTS];
+	size_t slots_n, workers_n;
+	struct rowring *ring;
+	struct row_ids ids;
+	struct stats *stats;
+	struct list attached;
+	size_t attached_n;
+	uint32_t attached_last;
+	struct compile *compile; /* NULL: none runs */
+	struct reload *reload;   /* NULL: none runs */
+	struct drain *drain;     /* NULL: not shutting down */
+	bool is_ready;
+	int exit_code;
+};
+
+/* super.c: what the others share */
+void super_row(struct super *s, enum row_kind kind, enum status reason,
+	       struct str detail);
+/* Before anything serves: say why and end. */
+void super_fail(struct super *s, const char *what, enum status st);
+void super_begin(struct super *s, struct policy *p); /* the first policy is here */
+void super_ready(struct super *s);                   /* all serve */
+
+/* slot.c: the table of slots */
+enum status slots_make(struct super *s) MUSTCHECK;
+struct slot *slot_by_pid(struct super *s, pid_t pid);
+/* The slot with this role and number among its kind; NULL: none. */
+struct slot *slot_of(struct super *s, enum role r);
+bool slot_writes_rows(enum role r);
+
+/* spawn.c: from nothing to a running process */
+enum status spawn_open_exes(struct super *s) MUSTCHECK;
+/* Run a role's executable with this descriptor as 3.  args: NULL-terminated, after the
+ * name. */
+enum status spawn_process(struct super *s, enum role r, int line,
+			  const char *const *args, pid_t *ret_pid) MUSTCHECK;
+void spawn_kill(struct slot *slot);   /* its death starts it again */
+void spawn_reap(struct super *s);     /* SIGCHLD */
+void spawn_slot(struct slot *slot);   /* process, line, and everything it is given */
+void spawn_policy(struct slot *slot); /* PREPARE, COMMIT, sandboxes, START */
+
+/* give.c: what a role is handed */
+enum status give(struct slot *slot, enum give kind, uint32_t index, const char *text,
+		 const int *fds, size_t fds_n) MUSTCHECK;
+enum status give_all(struct slot *slot) MUSTCHECK;
+enum status give_listeners(struct slot *slot, const struct listeners *from) MUSTCHECK;
+
+/* bind.c: sockets that sandboxes connect to */
+/* Bind what image wants; what is in old already is shared.  why: one line for the
+ * operator when it fails; nothing is left open then. */
+enum status bind_listeners(struct super *s, const struct image *im,
+			   struct listeners *old, struct buf *why,
+			   struct listeners *ret_new) MUSTCHECK;
+/* Close those not kept; a NULL-safe end. */
+void bind_close(struct listeners *l);
+enum status bind_admin(struct super *s, struct buf *why) MUSTCHECK;
+
+/* state.c: the state directory */
+enum status state_open(struct super *s, struct buf *why) MUSTCHECK;
+/* A directory below it that only this role's user may enter. */
+enum status state_open_for(struct super *s, enum role r, int *ret_fd) MUSTCHECK;
+
+/* compile.c: the child that turns the file into an image */
+typedef void (*compile_fn)(struct super *s, enum status st, struct policy *p,
+			   struct str text);
+/* p is the callee's on ST_OK; text: messages for the operator, JSON lines. */
+enum status compile_start(struct super *s, compile_fn fn) MUSTCHECK;
+bool compile_reap(struct super *s, pid_t pid); /* true: it was this child */
+size_t policy_fds_n(const struct policy *p);
+void policy_close(struct policy *p);
+
+/* reload.c */
+void reload_start(struct super *s, struct ask_line *asker, uint32_t seq);
+void reload_role_gone(struct slot *slot);
+void reload_asker_gone(struct super *s, const struct ask_line *line);
+
+/* attach.c */
+void attach_heard(struct slot *control, struct ask_msg *m);
+void detach_heard(struct slot *control, struct ask_msg *m);
+enum status
+attach_tell_all(struct slot *slot) MUSTCHECK; /* SANDBOX, then its sockets */
+
+/* health.c */
+void health_heard(struct slot *control, struct ask_msg *m);
+
+/* drain.c */
+void drain_start(struct super *s);
+void drain_check(struct super *s); /* a role has died or answered */
+
+/* notify.c */
+void notify(const char *text); /* sd_notify; nothing when nobody listens */
+
+#endif
