@@ -108,7 +108,7 @@ def part_fuzz(options):
 
 
 def part_demo(_):
-    run([TESTS / "demo/demo.sh", build("release") / "bin"])
+    run([PYTHON, TESTS / "demo/demo.py", build("release") / "bin"])
 
 
 def part_fresh(options):

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""The main job, shown: a command that isn't trusted, in a box whose only exit is sandgate.
+
+usage: demo.py BIN_DIR     exits 0 only if each step came out as expected
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+BIN = pathlib.Path(sys.argv[1]).resolve()
+SANDGATE = BIN / "sandgate"
+PROXY = "http://198.18.0.1:3128"
+
+CONFIG = """\
+state_dir: {folder}/state
+resolver: {{servers: ["127.0.0.1:{dns}"]}}
+policies:
+  coding:
+    allow:
+      - {{hosts: [static.example.test, api.example.test], ports: [8443], addresses: ["127.0.0.0/8"]}}
+      - {{hosts: [api.example.test], ports: [8080], methods: [GET], paths: ["/v1/**"], addresses: ["127.0.0.0/8"]}}
+"""
+
+
+class Demo:
+    def __init__(self, folder):
+        self.folder, self.bad, self.config = folder, 0, folder / "sandgate.yaml"
+        self.env = {**os.environ, "CURL_CA_BUNDLE": str(folder / "ca.pem"), "GIT_SSL_CAINFO": str(folder / "ca.pem"),
+                    "SSL_CERT_FILE": str(folder / "ca.pem"), "GIT_TERMINAL_PROMPT": "0",
+                    "PATH": f"{BIN}:{os.environ['PATH']}"}
+
+    def say(self, text):
+        print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n== {text}", flush=True)
+
+    def show(self, command, code=0, holds=(), quiet=False):
+        """Run, show, and check the exit code and what the output must hold."""
+        words = [str(w) for w in command]
+        print("$ " + " ".join(w if w.isprintable() and " " not in w else repr(w) for w in words), flush=True)
+        done = subprocess.run(words, env=self.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=120)
+        text = done.stdout.strip()
+        print("\n".join(text.splitlines()[-12:] if quiet else text.splitlines()[:40]), flush=True)
+        codes = code if isinstance(code, tuple) else (code,)
+        missing = [h for h in holds if h not in text]
+        if done.returncode not in codes or missing:
+            self.bad += 1
+            print(f"!! NOT AS EXPECTED: exit {done.returncode}, expected {codes}; missing {missing}", flush=True)
+        return text
+
+    def inside(self, *command, **kw):
+        return self.show(["sandgate", "exec", "-c", self.config, "--policy", "coding", "--", *command], **kw)
+
+
+def wait_for(path, what):
+    for _ in range(200):
+        if path.exists():
+            return
+        time.sleep(0.05)
+    sys.exit(f"demo: {what} did not start")
+
+
+def make_repository(folder):
+    work, bare = folder / "work", folder / "www/git/hello.git"
+    bare.parent.mkdir(parents=True)
+    git = ["git", "-c", "user.name=demo", "-c", "user.email=demo@example.test", "-c", "init.defaultBranch=main"]
+    quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([*git, "init", work], **quiet)
+    (work / "README").write_text("cloned through sandgate\n")
+    subprocess.run([*git, "-C", work, "add", "."], **quiet)
+    subprocess.run([*git, "-C", work, "commit", "-m", "first"], **quiet)
+    subprocess.run([*git, "clone", "--bare", work, bare], **quiet)
+    subprocess.run([*git, "-C", bare, "update-server-info"], **quiet)
+
+
+def ways(d):
+    static, evil = "https://static.example.test:8443/", "https://evil.example.test:8443/"
+    quick = ["curl", "-sS", "-m", "10", "--noproxy", "*"]
+    d.say("1. transparent: ordinary clients, nothing configured; the allowed host answers")
+    d.inside(*quick, static, holds=["hello from static.example.test"])
+    d.inside("python3", "-c", "import urllib.request as u; u.install_opener(u.build_opener(u.ProxyHandler({}))); "
+             f"print(u.urlopen('{static}').read().decode())", holds=["hello from static"])
+    d.inside("git", "clone", "-q", "https://static.example.test:8443/git/hello.git", d.folder / "clone", holds=[])
+    d.show(["cat", d.folder / "clone/README"], holds=["cloned through sandgate"])
+    d.say("2. the host that is not allowed does not even resolve; by address it goes nowhere")
+    d.inside(*quick, evil, code=6)
+    d.inside(*quick, "--resolve", "evil.example.test:8443:127.0.0.13", "--connect-to", "::198.51.100.13:8443", evil, code=35)
+    d.say("3. explicit proxy: CONNECT, absolute-form and SOCKS5 give the same verdicts")
+    d.inside("curl", "-sS", "-m", "10", "-x", PROXY, static, holds=["hello from static"])
+    d.inside("curl", "-sS", "-m", "10", "-x", PROXY, evil, code=56, holds=["403"])
+    d.inside("curl", "-sS", "-m", "10", "-x", PROXY, "http://api.example.test:8080/v1/items", holds=["hello from api"])
+    d.inside("curl", "-sS", "-m", "10", "-x", PROXY, "http://evil.example.test:8080/", holds=["denied_by_policy", "hint"])
+    d.inside("curl", "-sS", "-m", "10", "-x", PROXY, "http://api.example.test:8080/secret", holds=["denied_path"])
+    d.inside("curl", "-sS", "-m", "10", "--noproxy", "", "-x", "socks5h://198.18.0.1:3128", static, holds=["hello from static"])
+    d.inside("curl", "-sS", "-m", "10", "--noproxy", "", "-x", "socks5h://198.18.0.1:3128", evil, code=97)
+    d.say("4. DNS: an allowed name resolves, another is NXDOMAIN, and no packet left for it")
+    d.inside("python3", "-c", "import socket; print(socket.gethostbyname('static.example.test'))", holds=["127.0.0.11"])
+    d.inside("python3", "-c", "import socket; socket.gethostbyname('secret.evil.example.test')", code=1, quiet=True,
+             holds=["gaierror"])
+    d.say("5. what the sandbox is told about itself")
+    d.inside(*quick, "http://sandgate.internal/policy", holds=["static.example.test"])
+
+
+def books(d):
+    d.say("6. explain: the same decision, step by step, without sending anything")
+    d.show(["sandgate", "explain", "-c", d.config, "--policy", "coding", "https://static.example.test:8443/"], holds=["tunnel"])
+    d.show(["sandgate", "explain", "-c", d.config, "--policy", "coding", "https://evil.example.test/"], code=1,
+           holds=["denied_by_policy"])
+    d.say("7. the ledger: what was refused, and that nobody changed it")
+    rows = d.show(["sandgate", "audit", "-c", d.config, "--denied"], holds=["evil.example.test", "denied_by_policy"])
+    found = [json.loads(line) for line in subprocess.run(
+        ["sandgate", "audit", "-c", d.config, "--denied", "--json"], env=d.env, text=True, capture_output=True).stdout.splitlines()]
+    if found:
+        d.show(["sandgate", "why", "-c", d.config, found[-1]["id"]], holds=["denied_by_policy"])
+    time.sleep(0.3)
+    d.show(["sandgate", "audit", "verify", "-c", d.config], holds=["ok"])
+    hits = json.loads((d.folder / "hits.json").read_text())
+    leaks = {k: v for k, v in hits.items() if "evil" in k}
+    print(f"\nconnections and queries that reached a host which isn't allowed: {sum(leaks.values())} {leaks or ''}")
+    if leaks:
+        d.bad += 1
+    return rows
+
+
+def main():
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="sandgate-demo-"))
+    folder.chmod(0o755)
+    d, started = Demo(folder), []
+    try:
+        (folder / "www").mkdir()
+        make_repository(folder)
+        started.append(subprocess.Popen([sys.executable, HERE / "internet.py", folder]))
+        wait_for(folder / "ready.json", "the little internet")
+        ready = json.loads((folder / "ready.json").read_text())
+        d.config.write_text(CONFIG.format(folder=folder, dns=ready["dns"]))
+        d.say("0. the configuration is checked, the gateway starts")
+        print(d.config.read_text())
+        d.show(["sandgate", "check", "-c", d.config])
+        read, write = os.pipe()
+        started.append(subprocess.Popen([SANDGATE, "run", "-c", d.config, "--ready-fd", str(write)],
+                                        pass_fds=[write], stderr=open(folder / "log", "w"), env=d.env))
+        os.close(write)
+        if not os.read(read, 1):
+            print((folder / "log").read_text())
+            sys.exit("demo: the gateway did not start")
+        ways(d)
+        books(d)
+        d.say("8. status")
+        d.show(["sandgate", "status", "-c", d.config])
+    finally:
+        for p in reversed(started):
+            p.terminate()
+            p.wait(40)
+        if d.bad and (folder / "log").exists():
+            print((folder / "log").read_text()[-6000:])
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"\n{'every step came out as expected' if not d.bad else f'{d.bad} steps did not come out as expected'}")
+    return 1 if d.bad else 0
+
+
+sys.exit(main())

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""A little internet on loopback: one DNS server and a few HTTPS and HTTP origins.
+
+usage: internet.py DIR    writes DIR/ca.pem, DIR/ready.json, DIR/hits.json (on change)
+
+Names: static.example.test 127.0.0.11, api.example.test 127.0.0.12, evil.example.test
+127.0.0.13; HTTPS on 8443, HTTP on 8080.  Every connection and every query is counted.
+"""
+import http.server
+import json
+import os
+import pathlib
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import threading
+
+NAMES = {"static.example.test": "127.0.0.11", "api.example.test": "127.0.0.12", "evil.example.test": "127.0.0.13"}
+HTTPS, HTTP = 8443, 8080
+
+
+class Hits:
+    def __init__(self, path):
+        self.path, self.lock, self.counts = path, threading.Lock(), {}
+
+    def add(self, what):
+        with self.lock:
+            self.counts[what] = self.counts.get(what, 0) + 1
+            tmp = self.path.with_suffix(".tmp")
+            tmp.write_text(json.dumps(self.counts))
+            os.replace(tmp, self.path)
+
+
+def certificates(folder):
+    def openssl(*args):
+        subprocess.run(["openssl", *args], cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
+            "-subj", "/CN=sandgate demo CA", "-keyout", "ca.key", "-out", "ca.pem",
+            "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign")
+    (folder / "san.cnf").write_text("subjectAltName=" + ",".join("DNS:" + n for n in NAMES)
+                                    + "\nextendedKeyUsage=serverAuth\n")
+    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=origin",
+            "-keyout", "origin.key", "-out", "origin.csr")
+    openssl("x509", "-req", "-in", "origin.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+            "-days", "30", "-extfile", "san.cnf", "-out", "origin.pem")
+
+
+def serve_dns(sock, hits):
+    while True:
+        query, peer = sock.recvfrom(2048)
+        labels, at = [], 12
+        while query[at]:
+            labels.append(query[at + 1:at + 1 + query[at]].decode("latin-1"))
+            at += 1 + query[at]
+        question, kind = query[12:at + 5], struct.unpack("!H", query[at + 1:at + 3])[0]
+        name = ".".join(labels).lower()
+        hits.add(f"dns {name}")
+        ip = NAMES.get(name)
+        answer = b""
+        if ip and kind == 1:
+            answer = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 60, 4) + socket.inet_aton(ip)
+        flags = 0x8180 if ip else 0x8183
+        sock.sendto(query[:2] + struct.pack("!HHHHH", flags, 1, 1 if answer else 0, 0, 0) + question + answer, peer)
+
+
+def handler(name, folder, hits):
+    class Origin(http.server.SimpleHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def __init__(self, *args):
+            super().__init__(*args, directory=str(folder / "www"))
+
+        def do_GET(self):
+            hits.add(f"{name} GET")
+            if self.path.startswith("/git/"):
+                return super().do_GET()
+            body = f"hello from {name}\n".encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self):
+            hits.add(f"{name} POST")
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    return Origin
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    context = hits = name = None
+
+    def get_request(self):
+        sock, peer = super().get_request()
+        self.hits.add(f"{self.name} connection")
+        return sock, peer
+
+    def finish_request(self, request, client_address):
+        try:
+            if self.context:
+                request = self.context.wrap_socket(request, server_side=True)
+            super().finish_request(request, client_address)
+        except OSError:
+            pass
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    hits = Hits(folder / "hits.json")
+    certificates(folder)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "origin.pem", folder / "origin.key")
+    dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    dns.bind(("127.0.0.1", 0))
+    threading.Thread(target=serve_dns, args=(dns, hits), daemon=True).start()
+    for name, ip in NAMES.items():
+        for port, tls in ((HTTPS, context), (HTTP, None)):
+            server = Server((ip, port), handler(name, folder, hits))
+            server.context, server.hits, server.name = tls, hits, name
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+    (folder / "ready.json").write_text(json.dumps({"dns": dns.getsockname()[1], "https": HTTPS, "http": HTTP}))
+    threading.Event().wait()
+
+
+main()

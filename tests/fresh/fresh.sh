@@ -1,0 +1,38 @@
+#!/bin/sh
+# A Debian with nothing installed, this project copied in, ./dev demo run there.
+# usage: fresh.sh SUITE [COMMAND ...]   The root is made anew and removed.
+set -eu
+suite=$1
+shift
+[ $# -gt 0 ] || set -- ./dev demo
+top=$(cd "$(dirname "$0")/../.." && pwd)
+root=$(mktemp -d "${TMPDIR:-/tmp}/fresh-$suite.XXXXXX")
+# The mirror that this machine's own apt uses.
+mirror=$(apt-get indextargets --format '$(SITE)|$(CODENAME)' 'Created-By: Packages' | sed -n 's/|.*//p' |
+	grep -m1 '/debian$' || true)
+if [ -z "$mirror" ]; then
+	echo "fresh: apt names no Debian mirror" >&2
+	exit 1
+fi
+finish() {
+	for m in dev/pts dev/shm dev sys proc; do
+		umount -l "$root/$m" 2>/dev/null || true
+	done
+	rm -rf --one-file-system "$root"
+}
+trap finish EXIT
+debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" 2>&1 || {
+	tail -5 "$root.log"
+	exit 1
+}
+rm -f "$root.log"
+cp /etc/resolv.conf /etc/hosts "$root/etc/" 2>/dev/null || true
+cp -r /usr/local/share/ca-certificates "$root/usr/local/share/" 2>/dev/null || true
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount --make-rslave "$root/dev"
+mount -t sysfs sys "$root/sys"
+mkdir -p "$root/src/project"
+git -C "$top" ls-files -z | (cd "$top" && xargs -0 cp --parents -t "$root/src/project" 2>/dev/null)
+chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb \
+	sh -ec 'cd /src/project && exec "$@"' sh "$@"
