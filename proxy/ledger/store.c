@@ -129,7 +129,7 @@ store_open(struct store *s, const char *dir, uint8_t slot)
 	buf_putf(&path, "%s/ledger.db", dir);
 	if (buf_cstr(&path) == NULL)
 		return ST_TOO_BIG;
-	enum status st = sql_open(buf_cstr(&path), &s->db);
+	enum status st = sql_open_writer(buf_cstr(&path), &s->db);
 	if (st == ST_OK)
 		st = prepare(s);
 	if (st != ST_OK)

@@ -12,7 +12,7 @@
  */
 #include "proxy/io/chain.h"
 #include "proxy/io/row.h"
-#include "proxy/ledger/sql.h"
+#include "proxy/io/sql.h"
 
 struct store_place {      /* where the chain stands */
 	uint64_t seq;     /* of the last row; 0: none yet */

@@ -1,5 +1,5 @@
-#ifndef PROXY_LEDGER_SQL_H
-#define PROXY_LEDGER_SQL_H
+#ifndef PROXY_IO_SQL_H
+#define PROXY_IO_SQL_H
 /*
  * sql: sqlite, in our words.  A statement is prepared once and used as
  *
@@ -12,8 +12,10 @@
 
 #include "proxy/base/str.h"
 
-/* Open (or make) and harden; path is below the role's own directory. */
-enum status sql_open(const char *path, sqlite3 **ret_db) MUSTCHECK;
+/* Open and harden: the one writer (makes the file), or a reader beside it.
+ * ST_NOT_FOUND: a reader, and there is no file. */
+enum status sql_open_writer(const char *path, sqlite3 **ret_db) MUSTCHECK;
+enum status sql_open_reader(const char *path, sqlite3 **ret_db) MUSTCHECK;
 enum status sql_exec(sqlite3 *db, const char *text) MUSTCHECK;
 enum status sql_prepare(sqlite3 *db, const char *text, sqlite3_stmt **ret_q) MUSTCHECK;
 void sql_done(sqlite3_stmt **q); /* for CLEANUP */

@@ -1,4 +1,4 @@
-#include "proxy/ledger/sql.h"
+#include "proxy/io/sql.h"
 
 static enum status
 status_of(int rc)
@@ -42,23 +42,29 @@ harden(sqlite3 *db)
 		if (sqlite3_db_config(db, off[i], 0, NULL) != SQLITE_OK)
 			return ST_SYSTEM;
 	(void)sqlite3_busy_timeout(db, 2000);
-	return sql_exec(db, "PRAGMA auto_vacuum=INCREMENTAL;"
-			    "PRAGMA journal_mode=WAL;"
-			    "PRAGMA synchronous=FULL;"
-			    "PRAGMA journal_size_limit=67108864;"
-			    "PRAGMA cell_size_check=ON;"
+	return sql_exec(db, "PRAGMA cell_size_check=ON;"
 			    "PRAGMA mmap_size=0;"
 			    "PRAGMA temp_store=MEMORY;"
 			    "PRAGMA cache_size=-8192;");
 }
 
-enum status
-sql_open(const char *path, sqlite3 **ret_db)
+/* FULL: each commit is an fsync, so what was committed outlives a power cut. */
+static enum status
+prepare_to_write(sqlite3 *db)
+{
+	return sql_exec(db, "PRAGMA auto_vacuum=INCREMENTAL;"
+			    "PRAGMA journal_mode=WAL;"
+			    "PRAGMA synchronous=FULL;"
+			    "PRAGMA journal_size_limit=67108864;");
+}
+
+static enum status
+open_with(const char *path, int flags, sqlite3 **ret_db)
 {
 	sqlite3 *db = NULL;
-	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-		    SQLITE_OPEN_NOFOLLOW;
-	enum status st = status_of(sqlite3_open_v2(path, &db, flags, NULL));
+	int rc = sqlite3_open_v2(
+		path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
+	enum status st = rc == SQLITE_CANTOPEN ? ST_NOT_FOUND : status_of(rc);
 
 	if (st == ST_OK)
 		st = harden(db);
@@ -68,6 +74,30 @@ sql_open(const char *path, sqlite3 **ret_db)
 	}
 	*ret_db = db;
 	return ST_OK;
+}
+
+enum status
+sql_open_writer(const char *path, sqlite3 **ret_db)
+{
+	sqlite3 *db = NULL;
+	enum status st =
+		open_with(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &db);
+
+	if (st == ST_OK)
+		st = prepare_to_write(db);
+	if (st != ST_OK) {
+		(void)sqlite3_close(db);
+		return st;
+	}
+	*ret_db = db;
+	return ST_OK;
+}
+
+/* A reader of a file in WAL mode takes locks in its index beside it, no more. */
+enum status
+sql_open_reader(const char *path, sqlite3 **ret_db)
+{
+	return open_with(path, SQLITE_OPEN_READONLY, ret_db);
 }
 
 enum status
