@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proxy/io/state_dir.h"
 #include "proxy/super/super.h"
 
 /* Others may pass through to what is theirs (roles have a user of their own when we are
@@ -58,14 +59,15 @@ state_open(struct super *s, struct buf *why)
 	CLEANUP(buf_done) struct buf path;
 
 	buf_init(&s->state_dir, 4096);
-	buf_put(&s->state_dir, text);
 	buf_init(&path, 4096);
-	buf_put(&path, text);
-	if (text.n == 0 || text.p[0] != '/' || buf_cstr(&path) == NULL ||
+	if (state_dir_put(&s->state_dir, text) != ST_OK ||
 	    buf_cstr(&s->state_dir) == NULL) {
-		buf_putf(why, "state_dir: not an absolute path");
+		buf_putf(why, "state_dir: neither an absolute path nor $HOME is set");
 		return ST_BAD_CONFIG;
 	}
+	buf_put(&path, str_of(s->state_dir.p, s->state_dir.len));
+	if (buf_cstr(&path) == NULL)
+		return ST_NOMEM;
 	mode_t mask = umask(0);
 	bool made = make_path(path.p);
 	(void)umask(mask);
