@@ -32,6 +32,10 @@ struct group {
 
 enum { GROUP_FREE = 0, GROUP_GONE = 1 };
 
+_Static_assert(sizeof(struct group) * SYNTH_SANDBOXES % 65536 == 0 &&
+		       sizeof(struct slot) * SYNTH_SLOTS % 65536 == 0,
+	       "the slots of a sandbox are whole pages");
+
 struct table { /* what lies in the memfd; pages come into being when they are written */
 	struct group groups[SYNTH_SANDBOXES];
 	struct slot slots[SYNTH_SANDBOXES][SYNTH_SLOTS];
@@ -101,7 +105,9 @@ group_clear(struct synth *s, struct group *g)
 {
 	if (g->version % 2 == 0)
 		version_step(g);
-	memset(slots_of(s, g), 0, sizeof(s->t->slots[0]));
+	/* Its pages go back to the system; they read as zero from now on. */
+	if (madvise(slots_of(s, g), sizeof(s->t->slots[0]), MADV_REMOVE) == -1)
+		memset(slots_of(s, g), 0, sizeof(s->t->slots[0]));
 	g->used = 0;
 	g->id_len = 0;
 	g->hash = GROUP_GONE;
