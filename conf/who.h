@@ -8,7 +8,8 @@
  *
  * Static sandboxes come from the image, attached ones from super.  A handle is
  * 1 + index for static ones (stable within a generation) and HANDLE_ATTACHED + n for
- * attached ones.  Pointers are valid until the next who_set_image/who_attach/who_detach.
+ * attached ones.  Pointers are valid until the next
+ * who_set_image/who_attach/who_detach.
  */
 #include "conf/image.h"
 
@@ -31,11 +32,13 @@ void who_free(struct who_table *t);
 enum status who_set_image(struct who_table *t, const struct image *im) MUSTCHECK;
 
 enum status who_attach(struct who_table *t, uint32_t handle, uint64_t netns_cookie,
-		       const struct who *names, struct str policy) MUSTCHECK; /* copies */
+		       const struct who *names,
+		       struct str policy) MUSTCHECK; /* copies */
 void who_detach(struct who_table *t, uint32_t handle);
 
 /* Grants for token identities, by socket cookie; at most 65,536, oldest out first. */
-enum status who_grant(struct who_table *t, uint64_t socket_cookie, uint32_t handle) MUSTCHECK;
+enum status who_grant(struct who_table *t, uint64_t socket_cookie,
+		      uint32_t handle) MUSTCHECK;
 
 /* An accepted, connected socket.  NULL: unknown. */
 const struct who *who_by_socket(struct who_table *t, int fd);

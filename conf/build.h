@@ -1,0 +1,82 @@
+#ifndef CONF_BUILD_H
+#define CONF_BUILD_H
+/*
+ * build: from the trees of the files to a draft of the image.  Private to conf/.  Every
+ * function reports all that is wrong in its part and goes on, so that one run tells
+ * everything.
+ */
+#include "conf/conf.h"
+#include "conf/draft.h"
+#include "conf/node.h"
+#include "conf/option.h"
+
+struct policy_source { /* where a policy is written */
+	struct str name;
+	const struct node *node;
+	struct place at;
+	struct policy_source *next;
+};
+
+struct build {
+	struct conf *conf;
+	struct report *report;
+	struct draft *draft;
+	struct arena *arena;
+	struct policy_source *policies, *policies_last; /* in order of the files */
+	size_t policies_n;
+	struct map policy_index; /* name to 1 + index */
+	struct map connectors;   /* name to const struct node * */
+	struct map ids, sources; /* of sandboxes, to const struct node * */
+	const struct node *option_nodes[OPT_COUNT]; /* where each was set */
+	bool needs_country, needs_asn;
+	struct place country_at, asn_at; /* the first rule that does */
+};
+
+typedef void (*build_field_fn)(struct build *b, const struct node *n, void *ctx);
+struct build_field {
+	const char *key;
+	build_field_fn fn; /* NULL: known, read elsewhere */
+};
+
+/* Calls the function of each key; unknown ones are errors with a guess. */
+void build_fields(struct build *b, const struct node *map,
+		  const struct build_field *fields, size_t fields_n, void *ctx);
+/* Calls fn for each item of a list; a single scalar counts as a list of one. */
+void build_items(struct build *b, const struct node *list, build_field_fn fn,
+		 void *ctx);
+bool build_is_kind(struct build *b, const struct node *n, enum node_kind kind);
+void build_unknown(struct build *b, const struct node *n, struct str words);
+
+/* key "limits.connections": parse into the draft's options.  False: no such option. */
+bool build_option(struct build *b, const struct node *n, struct str key);
+void build_options_default(struct build *b);
+void build_options_group(struct build *b, const struct node *n, void *ctx);
+uint64_t build_number(struct build *b, enum option opt); /* after the options */
+
+void build_listeners(struct build *b, const struct node *n, void *ctx);
+void build_resolver(struct build *b, const struct node *n, void *ctx);
+void build_upstream_proxy(struct build *b, const struct node *n, void *ctx);
+void build_connectors(struct build *b, const struct node *n, void *ctx);
+void build_connector(struct build *b, const struct node *n, void *ctx);
+void build_policies_named(struct build *b, const struct node *map); /* gather */
+void build_policy_named(struct build *b, struct str name, const struct node *n,
+			struct place at);
+void build_policies(struct build *b); /* all that were gathered */
+void build_sandboxes(struct build *b, const struct node *n, void *ctx);
+void build_tests(struct build *b, const struct node *n, void *ctx);
+
+struct rule_context {
+	uint32_t policy;
+	bool is_deny;
+	struct image_rule rule; /* the one at hand */
+	bool has_hosts, has_cidrs, is_shared_suffix_asked;
+	const struct node *ports, *protocol;
+};
+/* Parses one rule; false if it can't be used. */
+bool build_rule(struct build *b, const struct node *n, uint32_t policy, bool is_deny,
+		struct image_rule *ret_rule) MUSTCHECK;
+/* The hosts of a connector as one rule that refuses with ST_NEEDS_CONNECTOR. */
+bool build_connector_rule(struct build *b, const struct node *connector,
+			  uint32_t policy, struct image_rule *ret_rule) MUSTCHECK;
+
+#endif

@@ -1,0 +1,119 @@
+/* listeners: where sandboxes come in. */
+#include "conf/build.h"
+#include "conf/value.h"
+
+struct listener {
+	struct image_listener image;
+	bool has_kind, has_address;
+};
+
+static void
+on_name(struct build *b, const struct node *n, void *ctx)
+{
+	struct listener *l = ctx;
+	struct str s;
+
+	if (!value_name(b->report, n, &s))
+		return;
+	l->image.name = draft_str(b->draft, s);
+	const struct image_listener *all = draft_table(b->draft, IMAGE_LISTENERS);
+	for (uint32_t i = 0; i < draft_count(b->draft, IMAGE_LISTENERS); i++)
+		if (all[i].name.offset == l->image.name.offset)
+			report_error(b->report, n->at,
+				     "another listener is called `%.*s`", STR_ARG(s));
+}
+
+static void
+on_kind(struct build *b, const struct node *n, void *ctx)
+{
+	struct listener *l = ctx;
+	uint64_t kind;
+
+	l->has_kind = true;
+	if (!value_choice(b->report, n, STR("transparent|proxy|dns|opensandbox"),
+			  &kind))
+		return;
+	l->image.kind = (uint8_t)kind;
+	if (kind == LISTENER_OPENSANDBOX)
+		report_error(b->report, n->at,
+			     "opensandbox listeners are not available in this version");
+}
+
+static void
+on_address(struct build *b, const struct node *n, void *ctx)
+{
+	struct listener *l = ctx;
+
+	l->has_address = true;
+	(void)value_addr_port(b->report, n, 0, &l->image.addr, &l->image.port);
+}
+
+static void
+on_tproxy(struct build *b, const struct node *n, void *ctx)
+{
+	struct listener *l = ctx;
+	bool flag;
+
+	if (value_flag(b->report, n, &flag))
+		l->image.tproxy = flag;
+}
+
+static void
+on_tls(struct build *b, const struct node *n, void *ctx)
+{
+	(void)ctx;
+	report_error(b->report, n->key_at,
+		     "TLS on a listener is not available in this version; listen on "
+		     "loopback");
+}
+
+static const struct build_field fields[] = {
+	{ "name", on_name },     { "kind", on_kind }, { "address", on_address },
+	{ "tproxy", on_tproxy }, { "tls", on_tls },
+};
+
+/* One socket per address: DNS takes the port for UDP and TCP. */
+static void
+check_twin(struct build *b, const struct node *n, const struct image_listener *l)
+{
+	const struct image_listener *all = draft_table(b->draft, IMAGE_LISTENERS);
+
+	for (uint32_t i = 0; i < draft_count(b->draft, IMAGE_LISTENERS); i++)
+		if (l->port != 0 && all[i].port == l->port &&
+		    addr_eq(&all[i].addr, &l->addr))
+			report_error(b->report, n->at,
+				     "another listener has this address");
+}
+
+static void
+on_listener(struct build *b, const struct node *n, void *ctx)
+{
+	struct listener l = { 0 };
+
+	(void)ctx;
+	build_fields(b, n, fields, COUNT_OF(fields), &l);
+	if (n->kind != NODE_MAP)
+		return;
+	if (!l.has_kind)
+		report_error(b->report, n->at,
+			     "`kind` is missing: transparent, proxy or dns");
+	if (!l.has_address)
+		report_error(b->report, n->at, "`address` is missing");
+	if (node_get(n, STR("name")) == NULL)
+		report_error(b->report, n->at, "`name` is missing");
+	if (l.image.tproxy && l.image.kind != LISTENER_TRANSPARENT)
+		report_error(b->report, n->at, "tproxy is for transparent listeners");
+	check_twin(b, n, &l.image);
+	(void)draft_add(b->draft, IMAGE_LISTENERS, &l.image);
+}
+
+void
+build_listeners(struct build *b, const struct node *n, void *ctx)
+{
+	(void)ctx;
+	if (build_is_kind(b, n, NODE_LIST))
+		build_items(b, n, on_listener, NULL);
+	if (n->n > image_record_max(IMAGE_LISTENERS))
+		report_error(b->report, n->at, "more than %zu listeners",
+			     image_record_max(IMAGE_LISTENERS));
+}

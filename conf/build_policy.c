@@ -1,0 +1,235 @@
+/* Policies: gathered from all files first, since sandboxes and tests refer to them by
+ * their place in order of names. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/build.h"
+#include "conf/value.h"
+#include "proxy/base/num.h"
+
+struct policy_context {
+	uint32_t index;
+	struct image_policy image;
+	struct image_rule *rules; /* room for all that are written */
+	size_t rules_n, rules_max;
+	bool is_deny; /* of the list at hand */
+	const struct node *connector;
+};
+
+void
+build_policy_named(struct build *b, struct str name, const struct node *n,
+		   struct place at)
+{
+	struct policy_source *p = arena_alloc(b->arena, sizeof *p);
+	struct node as_value = { .kind = NODE_SCALAR, .at = at, .text = name };
+
+	if (p == NULL || !value_name(b->report, &as_value, &name))
+		return;
+	*p = (struct policy_source){ .name = name, .node = n, .at = at };
+	for (const struct policy_source *q = b->policies; q != NULL; q = q->next) {
+		/* Quadratic only in what is written by hand: policies, not rules. */
+		if (!str_eq(q->name, name))
+			continue;
+		report_error(b->report, at, "policy `%.*s` is already in %.*s:%u",
+			     STR_ARG(name), STR_ARG(q->at.file), q->at.line);
+		return;
+	}
+	if (b->policies == NULL)
+		b->policies = p;
+	else
+		b->policies_last->next = p;
+	b->policies_last = p;
+	b->policies_n++;
+}
+
+void
+build_policies_named(struct build *b, const struct node *map)
+{
+	if (!build_is_kind(b, map, NODE_MAP))
+		return;
+	node_each(n, map) build_policy_named(b, n->key, n, n->key_at);
+}
+
+static void
+on_mode(struct build *b, const struct node *n, void *ctx)
+{
+	struct policy_context *c = ctx;
+	uint64_t which;
+
+	if (value_choice(b->report, n, STR("enforce|observe"), &which))
+		c->image.is_observe = which == 1;
+}
+
+static void
+on_rule(struct build *b, const struct node *n, void *ctx)
+{
+	struct policy_context *c = ctx;
+	struct image_rule r;
+
+	if (build_rule(b, n, c->index, c->is_deny, &r) && c->rules_n < c->rules_max)
+		c->rules[c->rules_n++] = r;
+}
+
+static void
+on_allow(struct build *b, const struct node *n, void *ctx)
+{
+	struct policy_context *c = ctx;
+
+	c->is_deny = false;
+	if (build_is_kind(b, n, NODE_LIST))
+		build_items(b, n, on_rule, c);
+}
+
+static void
+on_deny(struct build *b, const struct node *n, void *ctx)
+{
+	struct policy_context *c = ctx;
+
+	c->is_deny = true;
+	if (build_is_kind(b, n, NODE_LIST))
+		build_items(b, n, on_rule, c);
+}
+
+static void
+say_no_connector(struct build *b, const struct node *n)
+{
+	CLEANUP(buf_done) struct buf words;
+	struct str key, view = STR("");
+	void *value;
+	size_t at = 0;
+
+	buf_init(&words, 65536);
+	while (map_next(&b->connectors, &at, &key, &value)) {
+		buf_put(&words, key);
+		buf_putc(&words, '|');
+	}
+	if (buf_finish(&words, &view) != ST_OK)
+		view = STR("");
+	struct str near = report_nearest(n->text, view);
+	if (near.p != NULL)
+		report_error(b->report, n->at,
+			     "no connector `%.*s`; did you mean %.*s?",
+			     STR_ARG(n->text), STR_ARG(near));
+	else
+		report_error(b->report, n->at, "no connector `%.*s`", STR_ARG(n->text));
+}
+
+static void
+on_connector(struct build *b, const struct node *n, void *ctx)
+{
+	struct policy_context *c = ctx;
+	struct image_rule r;
+	struct str name;
+
+	if (!value_name(b->report, n, &name))
+		return;
+	const struct node *connector = map_get(&b->connectors, name);
+	if (connector == NULL) {
+		say_no_connector(b, n);
+		return;
+	}
+	report_warning(b->report, n->at,
+		       "connector `%.*s` does not run in this version; its hosts are "
+		       "refused with needs_connector",
+		       STR_ARG(name));
+	if (build_connector_rule(b, connector, c->index, &r) &&
+	    c->rules_n < c->rules_max)
+		c->rules[c->rules_n++] = r;
+}
+
+static void
+on_connectors(struct build *b, const struct node *n, void *ctx)
+{
+	build_items(b, n, on_connector, ctx);
+}
+
+static const struct build_field fields[] = {
+	{ "mode", on_mode },
+	{ "allow", on_allow },
+	{ "deny", on_deny },
+	{ "connectors", on_connectors },
+};
+
+static bool
+is_loose(const struct image_rule *r)
+{
+	return r->cidrs_n > 0 || r->hosts_n == 0;
+}
+
+/* Loose rules first: a question walks them all, and finds the others by name. */
+static void
+add_rules(struct build *b, struct policy_context *c)
+{
+	c->image.rules = draft_count(b->draft, IMAGE_RULES);
+	c->image.rules_n = (uint32_t)c->rules_n;
+	for (size_t i = 0; i < c->rules_n; i++) {
+		if (!is_loose(&c->rules[i]))
+			continue;
+		(void)draft_add(b->draft, IMAGE_RULES, &c->rules[i]);
+		c->image.loose_n++;
+	}
+	for (size_t i = 0; i < c->rules_n; i++)
+		if (!is_loose(&c->rules[i]))
+			(void)draft_add(b->draft, IMAGE_RULES, &c->rules[i]);
+}
+
+static size_t
+children(const struct node *n, struct str key)
+{
+	const struct node *list = node_get(n, key);
+
+	return list == NULL ? 0 : list->n + 1;
+}
+
+static void
+build_policy(struct build *b, const struct policy_source *p, uint32_t index)
+{
+	struct policy_context c = { .index = index };
+
+	c.rules_max = children(p->node, STR("allow")) + children(p->node, STR("deny")) +
+		      children(p->node, STR("connectors"));
+	c.rules = calloc(c.rules_max + 1, sizeof *c.rules);
+	if (c.rules == NULL) {
+		report_error(b->report, p->at, "not enough memory");
+		return;
+	}
+	c.image.name = draft_str(b->draft, p->name);
+	build_fields(b, p->node, fields, COUNT_OF(fields), &c);
+	if (c.rules_n == 0 && p->node->kind == NODE_MAP && !c.image.is_observe)
+		report_warning(b->report, p->at, "policy `%.*s` allows nothing",
+			       STR_ARG(p->name));
+	add_rules(b, &c);
+	(void)draft_add(b->draft, IMAGE_POLICIES, &c.image);
+	free(c.rules);
+}
+
+static int
+compare_names(const void *left, const void *right)
+{
+	const struct policy_source *const *a = left, *const *b = right;
+	size_t n = num_min((*a)->name.n, (*b)->name.n);
+	int c = n == 0 ? 0 : memcmp((*a)->name.p, (*b)->name.p, n);
+
+	return c != 0 ? c
+		      : ((*a)->name.n > (*b)->name.n) - ((*a)->name.n < (*b)->name.n);
+}
+
+void
+build_policies(struct build *b)
+{
+	const struct policy_source **sorted =
+		arena_alloc(b->arena, (b->policies_n + 1) * sizeof *sorted);
+	size_t n = 0;
+
+	if (sorted == NULL)
+		return; /* the arena is over: said at the end */
+	for (const struct policy_source *p = b->policies; p != NULL; p = p->next)
+		sorted[n++] = p;
+	qsort(sorted, n, sizeof *sorted, compare_names);
+	for (size_t i = 0; i < n; i++) {
+		if (map_put(&b->policy_index, sorted[i]->name,
+			    (void *)(uintptr_t)(i + 1)) != ST_OK)
+			report_error(b->report, sorted[i]->at, "too many policies");
+		build_policy(b, sorted[i], (uint32_t)i);
+	}
+}

@@ -1,0 +1,178 @@
+/* One rule of a policy.  All its parts are read before it is judged as a whole. */
+#include "conf/build.h"
+#include "conf/host.h"
+#include "conf/rule_part.h"
+#include "conf/value.h"
+
+enum { HTTPS = 443, HTTP = 80 };
+
+static void
+on_protocol(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+	uint64_t which;
+
+	c->protocol = n;
+	if (value_choice(b->report, n, STR("http|tcp"), &which))
+		c->rule.is_tcp = which == 1;
+}
+
+static void
+on_shared_suffix(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+
+	if (!value_flag(b->report, n, &c->is_shared_suffix_asked))
+		c->is_shared_suffix_asked = true; /* one complaint is enough */
+}
+
+static const struct build_field fields[] = {
+	{ "protocol", on_protocol },          { "shared_suffix", on_shared_suffix },
+	{ "hosts", rule_part_hosts },         { "cidrs", rule_part_cidrs },
+	{ "ports", rule_part_ports },         { "methods", rule_part_methods },
+	{ "paths", rule_part_paths },         { "addresses", rule_part_addresses },
+	{ "countries", rule_part_countries }, { "asns", rule_part_asns },
+};
+
+static void
+add_default_ports(struct build *b, struct image_rule *r)
+{
+	struct image_ports https = { HTTPS, HTTPS }, http = { HTTP, HTTP };
+
+	r->ports = draft_add(b->draft, IMAGE_PORTS, &https);
+	(void)draft_add(b->draft, IMAGE_PORTS, &http);
+	r->ports_n = 2;
+}
+
+static void
+check_deny(struct build *b, const struct node *n, const struct rule_context *c)
+{
+	if (c->protocol != NULL)
+		report_error(b->report, c->protocol->key_at,
+			     "a deny rule covers every protocol; leave `protocol` out");
+	if (c->rule.addresses_n > 0)
+		report_error(b->report, n->at,
+			     "`addresses` is for allow rules; use `cidrs`");
+	if (policy_rule_reads(&c->rule) && (!c->has_hosts || c->has_cidrs))
+		report_error(b->report, n->at,
+			     "a deny rule with methods or paths must name hosts, and "
+			     "no cidrs");
+	else if (policy_rule_reads(&c->rule))
+		report_warning(b->report, n->at,
+			       "TLS hides methods and paths: these hosts are refused "
+			       "over TLS with needs_interception");
+}
+
+static void
+check_tcp(struct build *b, const struct node *n, struct rule_context *c)
+{
+	if (c->ports == NULL)
+		report_error(b->report, n->at, "a tcp rule must list `ports`");
+	if (policy_rule_reads(&c->rule))
+		report_error(b->report, n->at,
+			     "methods and paths belong to http, not to protocol: tcp");
+}
+
+static void
+check_allow(struct build *b, const struct node *n, struct rule_context *c)
+{
+	if (!c->has_hosts && !c->has_cidrs)
+		report_error(b->report, n->at,
+			     "an allow rule must name `hosts` (or `cidrs` with "
+			     "protocol: tcp)");
+	if (c->rule.is_tcp)
+		check_tcp(b, n, c);
+	else if (c->has_cidrs)
+		report_error(b->report, n->at, "`cidrs` needs `protocol: tcp`");
+	if (c->ports == NULL && !c->rule.is_tcp)
+		add_default_ports(b, &c->rule);
+}
+
+/* Over TLS only the name is seen, so such a rule lets nothing pass on a TLS port. */
+static void
+warn_hidden(struct build *b, const struct node *n, const struct rule_context *c)
+{
+	const struct image_ports *p = draft_table(b->draft, IMAGE_PORTS);
+	bool has_https = false;
+
+	for (uint32_t i = 0; i < c->rule.ports_n; i++)
+		has_https = has_https || (p[c->rule.ports + i].low <= HTTPS &&
+					  p[c->rule.ports + i].high >= HTTPS);
+	if (!has_https || c->rule.is_tcp)
+		return;
+	if (policy_rule_reads(&c->rule))
+		report_warning(b->report, n->at,
+			       "TLS hides methods and paths: on port 443 this rule "
+			       "gives needs_interception, only plain HTTP passes");
+	else if (c->rule.is_shared_suffix)
+		report_warning(b->report, n->at,
+			       "a pattern on shared hosting must be intercepted, which "
+			       "is not available in this version: on port 443 it gives "
+			       "needs_interception");
+}
+
+static void
+note_places(struct build *b, const struct node *n, const struct image_rule *r)
+{
+	if (r->countries_n > 0 && !b->needs_country) {
+		b->needs_country = true;
+		b->country_at = n->at;
+	}
+	if (r->asns_n > 0 && !b->needs_asn) {
+		b->needs_asn = true;
+		b->asn_at = n->at;
+	}
+}
+
+static void
+place_rule(struct build *b, const struct node *n, uint32_t policy, struct image_rule *r)
+{
+	r->policy = policy;
+	r->file = draft_str(b->draft, n->at.file);
+	r->line = n->at.line;
+	r->column = n->at.column;
+}
+
+bool
+build_rule(struct build *b, const struct node *n, uint32_t policy, bool is_deny,
+	   struct image_rule *ret_rule)
+{
+	struct rule_context c = { .rule = { .is_deny = is_deny } };
+	const struct node *shared = node_get(n, STR("shared_suffix"));
+	size_t errors = b->report->errors;
+
+	/* hosts are judged by it, wherever it stands */
+	c.is_shared_suffix_asked = shared != NULL && str_eq(shared->text, STR("true"));
+	build_fields(b, n, fields, COUNT_OF(fields), &c);
+	if (n->kind != NODE_MAP)
+		return false;
+	place_rule(b, n, policy, &c.rule);
+	if (is_deny)
+		check_deny(b, n, &c);
+	else
+		check_allow(b, n, &c);
+	if (b->report->errors > errors)
+		return false;
+	if (!is_deny)
+		warn_hidden(b, n, &c);
+	note_places(b, n, &c.rule);
+	*ret_rule = c.rule;
+	return true;
+}
+
+bool
+build_connector_rule(struct build *b, const struct node *connector, uint32_t policy,
+		     struct image_rule *ret_rule)
+{
+	const struct node *hosts = node_get(connector, STR("hosts"));
+	struct rule_context c = { .rule = { .is_connector = true },
+				  .is_shared_suffix_asked = true };
+	size_t errors = b->report->errors;
+
+	if (hosts == NULL)
+		return false; /* said where the connector is read */
+	rule_part_hosts(b, hosts, &c);
+	place_rule(b, connector, policy, &c.rule);
+	*ret_rule = c.rule;
+	return b->report->errors == errors;
+}

@@ -1,0 +1,92 @@
+/* tests: questions with the answers that the operator expects, asked by `check`. */
+#include "conf/build.h"
+#include "conf/conf_private.h"
+#include "conf/value.h"
+
+static void
+on_text(struct build *b, const struct node *n, void *ctx)
+{
+	struct str *field = ctx, s;
+
+	if (value_text(b->report, n, &s))
+		*field = s;
+}
+
+static void
+on_expect(struct build *b, const struct node *n, struct conf_test *t)
+{
+	uint64_t which;
+
+	if (value_choice(b->report, n, STR("allow|deny"), &which))
+		t->is_allow = which == 0;
+}
+
+static void
+on_code(struct build *b, const struct node *n, struct conf_test *t)
+{
+	enum status st;
+
+	on_text(b, n, &t->code);
+	if (t->code.n > 0 && !status_by_code(t->code.p, t->code.n, &st))
+		report_error(b->report, n->at, "no refusal has the code `%.*s`",
+			     STR_ARG(t->code));
+}
+
+static void
+on_field(struct build *b, const struct node *n, struct conf_test *t)
+{
+	static const char words[] = "sandbox|policy|url|method|expect|code";
+
+	if (str_eq(n->key, STR("sandbox")))
+		on_text(b, n, &t->sandbox);
+	else if (str_eq(n->key, STR("policy")))
+		on_text(b, n, &t->policy);
+	else if (str_eq(n->key, STR("url")))
+		on_text(b, n, &t->url);
+	else if (str_eq(n->key, STR("method")))
+		on_text(b, n, &t->method);
+	else if (str_eq(n->key, STR("expect")))
+		on_expect(b, n, t);
+	else if (str_eq(n->key, STR("code")))
+		on_code(b, n, t);
+	else
+		build_unknown(b, n, STR(words));
+}
+
+static void
+check_references(struct build *b, const struct node *n, const struct conf_test *t)
+{
+	if ((t->sandbox.n > 0) == (t->policy.n > 0))
+		report_error(b->report, n->at,
+			     "a test names a `sandbox` or a `policy`");
+	if (t->sandbox.n > 0 && map_get(&b->ids, t->sandbox) == NULL)
+		report_error(b->report, n->at, "no sandbox `%.*s`",
+			     STR_ARG(t->sandbox));
+	if (t->policy.n > 0 && map_get(&b->policy_index, t->policy) == NULL)
+		report_error(b->report, n->at, "no policy `%.*s`", STR_ARG(t->policy));
+	if (t->url.n == 0)
+		report_error(b->report, n->at, "`url` is missing");
+	if (node_get(n, STR("expect")) == NULL)
+		report_error(b->report, n->at, "`expect` is missing: allow or deny");
+}
+
+static void
+on_test(struct build *b, const struct node *n, void *ctx)
+{
+	struct conf_test *t = arena_alloc(b->arena, sizeof *t);
+
+	(void)ctx;
+	if (t == NULL || !build_is_kind(b, n, NODE_MAP))
+		return;
+	t->at = n->at;
+	node_each(field, n) on_field(b, field, t);
+	check_references(b, n, t);
+	conf_add_test(b->conf, t);
+}
+
+void
+build_tests(struct build *b, const struct node *n, void *ctx)
+{
+	if (build_is_kind(b, n, NODE_LIST))
+		build_items(b, n, on_test, ctx);
+}

@@ -1,0 +1,57 @@
+#ifndef CONF_CONF_H
+#define CONF_CONF_H
+/*
+ * conf: configuration files to an image.  Reading and compiling are two steps, so that
+ * the compiler can shut itself in before it looks at the text.
+ *
+ *	conf_files_read()   the main file, connectors/ *.yaml and policies/ *.yaml
+ *beside it conf_compile()      all errors in one go, or a draft that seals conf_seal()
+ *the image's memfd
+ */
+#include "conf/report.h"
+
+enum conf_kind { CONF_MAIN, CONF_CONNECTOR, CONF_POLICY };
+
+struct conf_file {
+	enum conf_kind kind;
+	struct str name; /* as messages show it */
+	struct str stem; /* of policies/NAME.yaml: NAME */
+	struct str text;
+	struct conf_file *next;
+};
+
+struct conf_files {
+	struct arena arena;
+	struct conf_file *first, *last;
+};
+
+void conf_files_init(struct conf_files *f);
+void conf_files_done(struct conf_files *f);
+/* ST_BAD_CONFIG when something was reported. */
+enum status conf_files_read(struct conf_files *f, const char *path,
+			    struct report *r) MUSTCHECK;
+/* A file from memory; text is copied. */
+enum status conf_files_add(struct conf_files *f, enum conf_kind kind, struct str name,
+			   struct str text) MUSTCHECK;
+
+struct conf_test { /* one of `tests:`; empty strings: not given */
+	struct place at;
+	struct str sandbox, policy, url, method, code;
+	bool is_allow;
+	struct conf_test *next;
+};
+
+struct conf; /* what was compiled */
+
+/* ST_BAD_CONFIG: see the report.  files must outlive the conf. */
+enum status conf_compile(const struct conf_files *files, struct report *r,
+			 struct conf **ret_c) MUSTCHECK;
+void conf_free(struct conf *c);
+/* Once. */
+enum status conf_seal(struct conf *c, int *ret_memfd) MUSTCHECK;
+const struct conf_test *conf_tests(const struct conf *c);
+
+/* All of it: path to memfd. */
+enum status conf_load(const char *path, struct report *r, int *ret_memfd) MUSTCHECK;
+
+#endif

@@ -1,0 +1,322 @@
+#include "conf/rule_part.h"
+
+#include <string.h>
+
+#include "conf/host.h"
+#include "conf/value.h"
+#include "proxy/base/num.h"
+
+enum { METHOD_MAX = 32, PATH_MAX_LEN = 1024, NARROW_4 = 8, NARROW_6 = 7 };
+
+/* An empty list would silently mean "no condition": the opposite of what it says. */
+static void
+check_empty(struct build *b, const struct node *n)
+{
+	if (n->kind == NODE_LIST && n->n == 0)
+		report_error(b->report, n->at,
+			     "`%.*s` is empty; list something or leave it out",
+			     STR_ARG(n->key));
+}
+
+static void
+on_host(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+	const struct host_wish wish = { .may_be_single = c->rule.is_connector,
+					.may_be_shared = c->is_shared_suffix_asked ||
+							 c->rule.is_deny };
+	struct host_pattern h;
+
+	if (!host_parse(b->arena, b->report, n, &wish, &h))
+		return;
+	struct image_pattern p = { .name = draft_str(b->draft, h.name),
+				   .is_wild = h.is_wild };
+	(void)draft_add(b->draft, IMAGE_PATTERNS, &p);
+	if (h.is_shared)
+		c->rule.is_shared_suffix = true;
+}
+
+void
+rule_part_hosts(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+
+	c->has_hosts = true;
+	check_empty(b, n);
+	c->rule.hosts = draft_count(b->draft, IMAGE_PATTERNS);
+	build_items(b, n, on_host, c);
+	c->rule.hosts_n = draft_count(b->draft, IMAGE_PATTERNS) - c->rule.hosts;
+}
+
+/* A range inside that of a metadata service, or one of it and little else. */
+static bool
+is_metadata(const struct cidr *c)
+{
+	struct addr link_local = { .family = 4, .b = { 169, 254, 169, 254 } };
+
+	return addr_classify(&c->net) == ADDR_METADATA ||
+	       (c->net.family == 4 && c->bits >= 16 && cidr_has(c, &link_local));
+}
+
+static bool
+parse_cidr(struct build *b, const struct node *n, struct cidr *ret_c)
+{
+	if (!value_cidr(b->report, n, ret_c))
+		return false;
+	if (!is_metadata(ret_c))
+		return true;
+	report_error(b->report, n->at,
+		     "%.*s covers a cloud metadata service, which is never reachable",
+		     STR_ARG(n->text));
+	return false;
+}
+
+static void
+on_cidr(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+	struct cidr cidr;
+	bool ok = c->rule.is_deny ? value_cidr(b->report, n, &cidr)
+				  : parse_cidr(b, n, &cidr);
+
+	if (ok)
+		(void)draft_add(b->draft, IMAGE_CIDRS, &cidr);
+}
+
+void
+rule_part_cidrs(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+
+	c->has_cidrs = true;
+	check_empty(b, n);
+	c->rule.cidrs = draft_count(b->draft, IMAGE_CIDRS);
+	build_items(b, n, on_cidr, c);
+	c->rule.cidrs_n = draft_count(b->draft, IMAGE_CIDRS) - c->rule.cidrs;
+}
+
+static void
+on_address(struct build *b, const struct node *n, void *ctx)
+{
+	struct cidr cidr;
+
+	(void)ctx;
+	if (!parse_cidr(b, n, &cidr))
+		return;
+	if (cidr.bits < (cidr.net.family == 4 ? NARROW_4 : NARROW_6)) {
+		report_error(b->report, n->at,
+			     "%.*s is too wide: name the private range that is meant "
+			     "(public addresses need no entry)",
+			     STR_ARG(n->text));
+		return;
+	}
+	(void)draft_add(b->draft, IMAGE_CIDRS, &cidr);
+}
+
+void
+rule_part_addresses(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+
+	check_empty(b, n);
+	c->rule.addresses = draft_count(b->draft, IMAGE_CIDRS);
+	build_items(b, n, on_address, c);
+	c->rule.addresses_n = draft_count(b->draft, IMAGE_CIDRS) - c->rule.addresses;
+}
+
+static void
+on_port(struct build *b, const struct node *n, void *ctx)
+{
+	struct image_ports p;
+
+	(void)ctx;
+	if (value_ports(b->report, n, &p.low, &p.high))
+		(void)draft_add(b->draft, IMAGE_PORTS, &p);
+}
+
+void
+rule_part_ports(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+
+	c->ports = n;
+	check_empty(b, n);
+	c->rule.ports = draft_count(b->draft, IMAGE_PORTS);
+	build_items(b, n, on_port, c);
+	c->rule.ports_n = draft_count(b->draft, IMAGE_PORTS) - c->rule.ports;
+}
+
+static void
+add_word(struct build *b, struct str s)
+{
+	struct image_ref ref = draft_str(b->draft, s);
+
+	(void)draft_add(b->draft, IMAGE_WORDS, &ref);
+}
+
+static const char known_methods[] = "GET|HEAD|POST|PUT|DELETE|PATCH|OPTIONS";
+
+/* Methods are case-sensitive (RFC 9110 section 9.1), and none in use has small letters:
+ * `get` would never match. */
+static bool
+is_method(struct str s)
+{
+	bool ok = s.n > 0 && s.n <= METHOD_MAX;
+
+	for (size_t i = 0; ok && i < s.n; i++)
+		ok = (s.p[i] >= 'A' && s.p[i] <= 'Z') || s.p[i] == '-' || s.p[i] == '_';
+	return ok;
+}
+
+static void
+on_method(struct build *b, const struct node *n, void *ctx)
+{
+	struct str s;
+
+	(void)ctx;
+	if (!value_text(b->report, n, &s))
+		return;
+	if (str_eq(s, STR("CONNECT")) || str_eq(s, STR("TRACE"))) {
+		report_error(b->report, n->at, "%.*s is never forwarded", STR_ARG(s));
+		return;
+	}
+	if (is_method(s)) {
+		add_word(b, s);
+		return;
+	}
+	struct str near = report_nearest(s, STR(known_methods));
+	if (near.p != NULL)
+		report_error(b->report, n->at,
+			     "`%.*s` is not a method; did you mean %.*s?", STR_ARG(s),
+			     STR_ARG(near));
+	else
+		report_error(b->report, n->at, "`%.*s` is not a method", STR_ARG(s));
+}
+
+void
+rule_part_methods(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+
+	check_empty(b, n);
+	c->rule.methods = draft_count(b->draft, IMAGE_WORDS);
+	build_items(b, n, on_method, NULL);
+	c->rule.methods_n = draft_count(b->draft, IMAGE_WORDS) - c->rule.methods;
+}
+
+static const char *
+path_fault(struct str path)
+{
+	struct str rest = path;
+
+	if (!str_starts(path, STR("/")))
+		return "a path starts with `/`";
+	if (path.n > PATH_MAX_LEN)
+		return "longer than 1024 bytes";
+	for (size_t i = 0; i < path.n; i++)
+		if (path.p[i] <= ' ' || path.p[i] >= 0x7f || path.p[i] == '?' ||
+		    path.p[i] == '#')
+			return "only the path: no query, blank or byte outside ASCII "
+			       "(write %XX)";
+	while (rest.p != NULL) {
+		struct str segment = str_cut(&rest, '/');
+		if (str_eq(segment, STR(".")) || str_eq(segment, STR("..")))
+			return "`.` and `..` never reach a rule: such requests are "
+			       "refused";
+		bool has_stars = memmem(segment.p, segment.n, "**", 2) != NULL;
+		if (segment.n > 2 && has_stars)
+			return "`**` must be a whole segment";
+	}
+	return NULL;
+}
+
+static void
+on_path(struct build *b, const struct node *n, void *ctx)
+{
+	struct str s;
+
+	(void)ctx;
+	if (!value_text(b->report, n, &s))
+		return;
+	const char *fault = path_fault(s);
+	if (fault != NULL)
+		report_error(b->report, n->at, "`%.*s`: %s", STR_ARG(s), fault);
+	else
+		add_word(b, s);
+}
+
+void
+rule_part_paths(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+
+	check_empty(b, n);
+	c->rule.paths = draft_count(b->draft, IMAGE_WORDS);
+	build_items(b, n, on_path, NULL);
+	c->rule.paths_n = draft_count(b->draft, IMAGE_WORDS) - c->rule.paths;
+}
+
+static void
+on_country(struct build *b, const struct node *n, void *ctx)
+{
+	struct image_country country = { { 0 } };
+	struct str s;
+
+	(void)ctx;
+	if (!value_text(b->report, n, &s))
+		return;
+	bool ok = s.n == 2 && s.p[0] >= 'A' && s.p[0] <= 'Z' && s.p[1] >= 'A' &&
+		  s.p[1] <= 'Z';
+	if (!ok) {
+		report_error(b->report, n->at,
+			     "`%.*s` is not a country: two capital letters, like DE",
+			     STR_ARG(s));
+		return;
+	}
+	memcpy(country.code, s.p, 2);
+	(void)draft_add(b->draft, IMAGE_COUNTRIES, &country);
+}
+
+void
+rule_part_countries(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+
+	check_empty(b, n);
+	c->rule.countries = draft_count(b->draft, IMAGE_COUNTRIES);
+	build_items(b, n, on_country, NULL);
+	c->rule.countries_n =
+		draft_count(b->draft, IMAGE_COUNTRIES) - c->rule.countries;
+}
+
+static void
+on_asn(struct build *b, const struct node *n, void *ctx)
+{
+	struct str s;
+	uint64_t v;
+
+	(void)ctx;
+	if (!value_text(b->report, n, &s))
+		return;
+	if (!num_parse_strict(str_skip(s, str_starts(s, STR("AS")) ? 2 : 0), UINT32_MAX,
+			      &v) ||
+	    v == 0) {
+		report_error(b->report, n->at,
+			     "`%.*s` is not the number of a network, like 64500",
+			     STR_ARG(s));
+		return;
+	}
+	uint32_t asn = (uint32_t)v;
+	(void)draft_add(b->draft, IMAGE_ASNS, &asn);
+}
+
+void
+rule_part_asns(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+
+	check_empty(b, n);
+	c->rule.asns = draft_count(b->draft, IMAGE_ASNS);
+	build_items(b, n, on_asn, NULL);
+	c->rule.asns_n = draft_count(b->draft, IMAGE_ASNS) - c->rule.asns;
+}
