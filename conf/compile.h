@@ -6,10 +6,10 @@
  *	argv[1]       the main configuration file
  *	descriptor 3  a SOCK_SEQPACKET; one packet is sent, then the process ends
  *
- * The packet: status u16 (ST_OK or why not), then messages for the operator as JSON
- * lines (errors and warnings, the objects that `sandgate check --json` prints; may be
- * empty, whole lines only).  With ST_OK it carries descriptors: the image's sealed memfd,
- * then the database of countries, then that of networks, of those that the image names.
+ * The packet: status u16 (ST_OK or why not), then messages for the operator, errors and
+ * warnings, as lines "file:line:col: text" (may be empty; cut at a line's end to fit).
+ * With ST_OK it carries descriptors: the image's sealed memfd, then the database of
+ * countries, then that of networks, of those that the image names.
  */
 enum { COMPILE_FD = 3, COMPILE_PACKET_MAX = 32000 };
 

@@ -184,7 +184,7 @@ one_is_prepared(struct reload *r, struct slot *slot, enum status st)
 		slot->generation = r->next.generation;
 	else if (r->st == ST_OK) {
 		r->st = st;
-		buf_putf(&r->messages, "{\"error\":\"%s: %s\"}", slot->name,
+		buf_putf(&r->messages, "%s refuses it: %s\n", slot->name,
 			 status_code(st));
 	}
 	if (--r->waiting > 0)
@@ -300,9 +300,8 @@ compiled(struct super *s, enum status st, struct policy *p, struct str text)
 		prepare_all(r);
 		return;
 	}
-	buf_put(&r->messages, STR("{\"error\":"));
-	buf_put_json(&r->messages, str_of(why.p, why.len));
-	buf_put(&r->messages, STR("}\n"));
+	buf_put(&r->messages, str_of(why.p, why.len));
+	buf_putc(&r->messages, '\n');
 	refuse(r, st);
 }
 
@@ -312,8 +311,7 @@ refuse_at_once(struct super *s, struct ask_line *asker, uint32_t seq)
 	struct reload r = { .super = s, .asker = asker, .seq = seq, .st = ST_CONFLICT };
 
 	buf_init(&r.messages, 128);
-	buf_put(&r.messages,
-		STR("{\"error\":\"another reload runs, or the gateway stops\"}\n"));
+	buf_put(&r.messages, STR("another reload runs, or the gateway stops\n"));
 	answer(&r);
 	buf_done(&r.messages);
 }

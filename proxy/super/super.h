@@ -175,7 +175,7 @@ enum status state_open_for(struct super *s, enum role r, int *ret_fd) MUSTCHECK;
 /* compile.c: the child that turns the file into an image */
 typedef void (*compile_fn)(struct super *s, enum status st, struct policy *p,
 			   struct str text);
-/* p is the callee's on ST_OK; text: messages for the operator, JSON lines. */
+/* p is the callee's on ST_OK; text: lines for the operator. */
 enum status compile_start(struct super *s, compile_fn fn) MUSTCHECK;
 bool compile_reap(struct super *s, pid_t pid); /* true: it was this child */
 size_t policy_fds_n(const struct policy *p);
