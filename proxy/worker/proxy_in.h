@@ -11,4 +11,8 @@
  * connection), copied before this returns. */
 void proxy_in_start(struct conn *c, struct str seen);
 
+/* The words that tell a success in c->form: 200 to CONNECT, the SOCKS reply, or none.
+ */
+void proxy_in_put_welcome(struct buf *b, const struct conn *c);
+
 #endif

@@ -47,9 +47,9 @@ struct pump {
 	size_t space_n;
 	const struct pump_hooks *hooks;
 	void *ctx;
-	uint64_t moved_ms;   /* last time that any byte moved */
-	enum status why;     /* a side's failure; ST_END: none */
-	uint8_t check;       /* enum pump_check; PUMP_ANY once it was seen */
+	uint64_t moved_ms; /* last time that any byte moved */
+	enum status why;   /* a side's failure; ST_END: none */
+	uint8_t check;     /* enum pump_check; PUMP_ANY once it was seen */
 	bool is_over;
 };
 

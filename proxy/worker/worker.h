@@ -29,7 +29,8 @@ struct worker {
 	struct loop_timer tick; /* once a second while there are connections */
 	struct loop_timer drain;
 	uint32_t drain_seq;
-	bool is_draining;
+	unsigned quiet; /* ticks without connections */
+	bool is_serving, is_draining, is_drained;
 };
 
 /* Numbers of the configuration in force. */

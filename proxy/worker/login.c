@@ -1,0 +1,148 @@
+#include "proxy/worker/login.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "proxy/base/enc.h"
+#include "proxy/io/ask.h"
+#include "proxy/io/sock.h"
+
+enum { LOGIN_BODY_MAX = 1024 };
+
+struct login {
+	struct conn *c;
+	struct ask_line *line;
+	uint32_t seq;
+	bool is_asked;
+	login_fn fn;
+	void *ctx;
+};
+
+static bool
+is_local(const struct conn *c)
+{
+	struct sockaddr_storage ss = { 0 };
+	socklen_t n = sizeof(ss);
+	struct addr a;
+	uint16_t port;
+
+	return getpeername(c->io.fd, (struct sockaddr *)&ss, &n) == 0 &&
+	       addr_from_sockaddr((struct sockaddr *)&ss, &a, &port) &&
+	       addr_classify(&a) == ADDR_LOOPBACK;
+}
+
+bool
+login_is_possible(const struct image *im)
+{
+	static const uint8_t none[32];
+	size_t n;
+	const struct image_sandbox *all = image_sandboxes(im, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!str_eq(str_of(all[i].token_hash, sizeof(all[i].token_hash)),
+			    str_of(none, sizeof(none))))
+			return true;
+	return false;
+}
+
+bool
+login_basic(struct str value, struct buf *space, struct str *ret_id,
+	    struct str *ret_token)
+{
+	struct str scheme = str_cut(&value, ' ');
+
+	if (!str_ieq(scheme, STR("basic")) || value.p == NULL)
+		return false;
+	buf_clear(space);
+	if (!enc_get_base64(space, str_trim(value)) || space->st != ST_OK)
+		return false;
+	*ret_token = str_of(space->p, space->len);
+	if (!str_has(*ret_token, ':'))
+		return false;
+	*ret_id = str_cut(ret_token, ':');
+	return true;
+}
+
+/* The grant makes who_by_socket() know this socket as long as it lives. */
+static enum status
+login_grant(struct conn *c, uint32_t handle)
+{
+	struct who_table *table = c->w->role.who;
+	const struct who *who = who_by_handle(table, handle);
+	uint64_t cookie;
+	enum status st = who == NULL ? ST_AUTH_FAILED : sock_cookie(c->io.fd, &cookie);
+
+	if (st == ST_OK)
+		st = who_grant(table, cookie, handle);
+	if (st != ST_OK)
+		return st;
+	c->by_token = true;
+	return conn_identify(c, who);
+}
+
+static void
+on_answer(void *ctx, enum status st, struct ask_msg *m)
+{
+	struct login *l = ctx;
+	struct wire in;
+	uint16_t said;
+	uint32_t handle;
+
+	l->is_asked = false;
+	if (st == ST_OK) {
+		in = wire_from(m->body);
+		said = wire_u16(&in);
+		handle = wire_u32(&in);
+		st = wire_end(&in);
+		if (st == ST_OK && said != ST_OK)
+			st = ST_AUTH_FAILED;
+		if (st == ST_OK)
+			st = login_grant(l->c, handle);
+	} else {
+		st = ST_AUTH_FAILED; /* control doesn't answer: nobody is let in */
+	}
+	loop_defer(l->c->w->loop, free, l);
+	l->fn(l->ctx, st);
+}
+
+enum status
+login_start(struct conn *c, struct str id, struct str token, login_fn fn, void *ctx,
+	    struct login **ret_login)
+{
+	struct login *l;
+	struct buf body;
+	enum status st;
+
+	if (!is_local(c))
+		return ST_AUTH_INSECURE;
+	if (c->w->control == NULL)
+		return ST_AUTH_FAILED;
+	l = calloc(1, sizeof(*l));
+	if (l == NULL)
+		return ST_NOMEM;
+	*l = (struct login){ .c = c, .line = c->w->control, .fn = fn, .ctx = ctx };
+	buf_init(&body, LOGIN_BODY_MAX);
+	wire_put_str(&body, id);
+	wire_put_str(&body, token);
+	st = body.st == ST_OK ? ask_call(l->line, ASK_WHO, str_of(body.p, body.len),
+					 &c->io.fd, 1, on_answer, l, &l->seq)
+			      : ST_AUTH_FAILED;
+	buf_done(&body);
+	if (st != ST_OK) {
+		free(l);
+		return st == ST_NOMEM ? st : ST_AUTH_FAILED;
+	}
+	l->is_asked = true;
+	*ret_login = l;
+	return ST_OK;
+}
+
+void
+login_cancel(struct login *l)
+{
+	if (l == NULL)
+		return;
+	if (l->is_asked)
+		ask_cancel(l->line, l->seq);
+	loop_defer(l->c->w->loop, free, l);
+}

@@ -1,0 +1,27 @@
+#ifndef PROXY_WORKER_LOGIN_H
+#define PROXY_WORKER_LOGIN_H
+/*
+ * login: a sandbox that is known by id and token instead of its socket.  Control checks
+ * the token and grants the socket to the sandbox, there and at the dialer; the worker
+ * only carries the question, so it can't speak for a sandbox by itself.
+ */
+#include "proxy/worker/conn.h"
+
+struct login;
+
+/* ST_OK: the connection is that sandbox's, the chain's connection phase has passed.
+ * Called once, never from inside login_start(); the login is gone afterwards. */
+typedef void (*login_fn)(void *ctx, enum status st);
+
+/* ST_AUTH_INSECURE off loopback: the token would travel readable. */
+enum status login_start(struct conn *c, struct str id, struct str token, login_fn fn,
+			void *ctx, struct login **ret_login) MUSTCHECK;
+void login_cancel(struct login *l); /* NULL is fine */
+
+/* Does any sandbox of the configuration have a token? */
+bool login_is_possible(const struct image *im);
+/* user:token of a Basic credential (RFC 7617), decoded into space. */
+bool login_basic(struct str value, struct buf *space, struct str *ret_id,
+		 struct str *ret_token) MUSTCHECK;
+
+#endif

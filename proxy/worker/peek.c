@@ -1,0 +1,266 @@
+#include "proxy/worker/peek.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "proxy/http/hello.h"
+#include "proxy/worker/deny.h"
+#include "proxy/worker/tunnel.h"
+#include "proxy/worker/turn.h"
+
+enum { PEEK_METHOD_MAX = 24 };
+
+struct peek {
+	struct loop_timer timer;
+	struct buf bytes;   /* what came so far, if it wasn't enough at once */
+	struct buf scratch; /* for a hello cut into records */
+};
+
+enum peek_kind { PEEK_MORE, PEEK_TLS, PEEK_HTTP, PEEK_HTTP2, PEEK_OTHER };
+
+static void
+peek_free(void *ctx)
+{
+	struct peek *p = ctx;
+
+	buf_done(&p->bytes);
+	buf_done(&p->scratch);
+	free(p);
+}
+
+static void
+peek_done(struct conn *c)
+{
+	struct peek *p = c->state;
+
+	loop_timer_clear(&p->timer);
+	loop_defer(c->w->loop, peek_free, p);
+}
+
+static void
+peek_judge(struct conn *c)
+{
+	(void)c; /* nothing is decided yet; what decides will be the newest policy */
+}
+
+static const struct conn_owner peek_owner = {
+	.name = "peek",
+	.judge = peek_judge,
+	.drain = conn_close,
+	.done = peek_done,
+};
+
+static bool
+is_method_char(char ch)
+{
+	return ascii_is_alpha(ch) || ch == '-' || ch == '_';
+}
+
+/* METHOD SP and the first byte of a target; one empty line may stand before. */
+static enum peek_kind
+kind_of_text(struct str s)
+{
+	size_t n = 0;
+
+	if (s.p[0] == '\r') {
+		if (s.n > 1 && s.p[1] != '\n')
+			return PEEK_OTHER;
+		s = str_skip(s, 2);
+	}
+	while (n < s.n && n < PEEK_METHOD_MAX && is_method_char(s.p[n]))
+		n++;
+	if (n == s.n)
+		return PEEK_MORE;
+	if (n == 0 || s.p[n] != ' ')
+		return PEEK_OTHER;
+	if (n + 1 == s.n)
+		return PEEK_MORE;
+	if (str_eq(str_head(s, n), STR("PRI")))
+		return PEEK_HTTP2;
+	return str_has(STR("/*hH"), s.p[n + 1]) ? PEEK_HTTP : PEEK_OTHER;
+}
+
+static enum peek_kind
+kind_of(struct str s)
+{
+	if (s.n == 0)
+		return PEEK_MORE;
+	return hello_could_be(s) ? PEEK_TLS : kind_of_text(s);
+}
+
+/* Runs the chain over what was found out; the tunnel or the refusal takes over. */
+static void
+peek_decide(struct conn *c, enum policy_way way, struct str bytes, enum status spoilt)
+{
+	struct exchange x;
+
+	conn_exchange(c, &x);
+	x.way = way;
+	x.dest = &c->dest;
+	if (exchange_run(&x, PHASE_HELLO) != VERDICT_NEXT) {
+		deny(c, &x);
+		return;
+	}
+	/* Reasons in the bytes themselves come second: that the name isn't allowed at
+	 * all is the more useful word. */
+	if (spoilt == ST_OK && x.action != ACTION_TUNNEL && x.action != ACTION_TCP)
+		spoilt = ST_NEEDS_INTERCEPT;
+	if (spoilt != ST_OK) {
+		x.reason = spoilt;
+		deny(c, &x);
+		return;
+	}
+	tunnel_start(c, &x, bytes);
+}
+
+/* The name in the hello is the destination; a pinned one must say the same. */
+static enum status
+hello_dest(struct conn *c, const struct hello *h)
+{
+	struct dest d;
+	enum status st;
+
+	if (!h->has_name)
+		return ST_NO_SNI;
+	st = dest_from_host(h->name, c->dest.port, &d);
+	if (st != ST_OK)
+		return st;
+	if (c->is_pinned && !dest_same_host(&d, &c->dest))
+		return ST_MISMATCH;
+	c->dest = d;
+	return ST_OK;
+}
+
+static enum status
+hello_spoilt(const struct hello *h)
+{
+	return h->has_ech ? ST_ECH : hello_alpn_check(h);
+}
+
+static void
+peek_hello(struct conn *c, struct peek *p, struct str bytes)
+{
+	struct hello h;
+	enum status st = hello_peek(bytes, &p->scratch, &h);
+
+	if (st == ST_AGAIN)
+		return;
+	c->form = FORM_TLS;
+	if (st == ST_OK && c->is_own)
+		st = ST_DENIED_PROTOCOL; /* our own pages are plain HTTP */
+	if (st == ST_OK)
+		st = hello_dest(c, &h);
+	if (st != ST_OK)
+		deny_because(c, st);
+	else
+		peek_decide(c, WAY_TLS, bytes, hello_spoilt(&h));
+}
+
+/* Neither TLS nor HTTP: only a tcp rule lets it pass, and that was asked before the
+ * first byte; so this is for the observe mode and for the refusal. */
+static void
+peek_other(struct conn *c, struct str bytes)
+{
+	struct policy_answer a;
+
+	if (c->is_own || !tunnel_ask_tcp(c, &a)) {
+		deny_because(c, c->is_own ? ST_DENIED_PROTOCOL : ST_UNKNOWN_SANDBOX);
+		return;
+	}
+	/* The address was not the sandbox's choice but DNS's: that it isn't allowed as
+	 * an address would send nobody the right way. */
+	if (a.action == ACTION_DENY &&
+	    (a.reason == ST_DENIED || a.reason == ST_IP_LITERAL))
+		deny_because(c, ST_DENIED_PROTOCOL);
+	else
+		peek_decide(c, WAY_TCP, bytes, ST_OK);
+}
+
+static void
+peek_look(struct conn *c, struct peek *p, struct str bytes)
+{
+	switch (kind_of(bytes)) {
+	case PEEK_MORE:
+		break;
+	case PEEK_TLS:
+		peek_hello(c, p, bytes);
+		break;
+	case PEEK_HTTP:
+		c->form = FORM_HTTP;
+		turn_start(c, bytes);
+		break;
+	case PEEK_HTTP2:
+		c->form = FORM_HTTP;
+		deny_because(c, ST_BAD_VERSION);
+		break;
+	case PEEK_OTHER:
+		peek_other(c, bytes);
+		break;
+	}
+}
+
+/* The usual hello comes in one piece and is looked at where it was read. */
+static void
+peek_take(struct conn *c, struct peek *p, struct str piece)
+{
+	if (p->bytes.len > 0) {
+		buf_put(&p->bytes, piece);
+		if (p->bytes.st == ST_OK)
+			peek_look(c, p, str_of(p->bytes.p, p->bytes.len));
+	} else {
+		peek_look(c, p, piece);
+		if (c->state == p && !c->is_closed)
+			buf_put(&p->bytes, piece);
+	}
+	if (c->state == p && !c->is_closed && p->bytes.st != ST_OK)
+		deny_because(c,
+			     p->bytes.st == ST_TOO_BIG ? ST_HELLO_TOO_LARGE : ST_NOMEM);
+}
+
+static void
+on_read(void *ctx, unsigned events)
+{
+	struct conn *c = ctx;
+	ssize_t n = recv(c->io.fd, c->w->space, WORKER_SPACE, 0);
+
+	(void)events;
+	if (n > 0)
+		peek_take(c, c->state, str_of(c->w->space, (size_t)n));
+	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		conn_close(c);
+}
+
+static void
+on_timeout(void *ctx)
+{
+	struct conn *c = ctx;
+
+	stats_add(c->w->role.stats, STAT_TIMEOUT_HELLO, 1);
+	deny_because(c, ST_TIMEOUT);
+}
+
+void
+peek_start(struct conn *c, struct str seen)
+{
+	struct peek *p;
+
+	/* Nobody waits for bytes: the server may be the one that speaks first. */
+	if (tunnel_is_tcp(c)) {
+		peek_decide(c, WAY_TCP, seen, ST_OK);
+		return;
+	}
+	p = calloc(1, sizeof(*p));
+	if (p == NULL) {
+		deny_because(c, ST_NOMEM);
+		return;
+	}
+	buf_init(&p->bytes, HELLO_WIRE_MAX + WORKER_SPACE);
+	buf_init(&p->scratch, HELLO_MAX);
+	loop_timer_init(&p->timer, c->w->loop, on_timeout, c);
+	loop_timer_set(&p->timer, worker_option(c->w, OPT_HELLO_TIMEOUT));
+	conn_take(c, &peek_owner, p, on_read);
+	loop_io_want(&c->io, LOOP_READ);
+	if (seen.n > 0)
+		peek_take(c, p, seen);
+}

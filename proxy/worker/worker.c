@@ -1,0 +1,306 @@
+#include "proxy/worker/worker.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "proxy/io/ask.h"
+#include "proxy/io/synth.h"
+#include "proxy/worker/conn.h"
+#include "proxy/worker/deny.h"
+#include "proxy/worker/door.h"
+#include "proxy/worker/pool.h"
+#include "proxy/worker/start.h"
+
+enum {
+	TICK_MS = 1000,
+	QUIET_TICKS =
+		64, /* without connections before ticking stops: the pool empties */
+};
+
+uint64_t
+worker_option(const struct worker *w, enum option opt)
+{
+	return image_number(w->role.image, opt);
+}
+
+bool
+worker_is_draining(const struct worker *w)
+{
+	return w->is_draining;
+}
+
+void
+worker_check_drained(struct worker *w)
+{
+	if (!w->is_draining || w->is_drained || !list_is_empty(&w->conns))
+		return;
+	w->is_drained = true;
+	loop_timer_clear(&w->drain);
+	role_drained(&w->role, w->drain_seq);
+}
+
+static void
+on_tick(void *ctx)
+{
+	struct worker *w = ctx;
+
+	w->quiet = list_is_empty(&w->conns) ? w->quiet + 1 : 0;
+	list_each_safe (it, &w->conns) {
+		struct conn *c = LIST_OF(it, struct conn, link);
+
+		if (c->owner != NULL && c->owner->tick != NULL)
+			c->owner->tick(c);
+	}
+	pool_tick(w->pool, loop_now_ms(w->loop));
+	if (w->quiet < QUIET_TICKS)
+		loop_timer_set(&w->tick, TICK_MS);
+}
+
+void
+worker_wake(struct worker *w)
+{
+	w->quiet = 0;
+	if (!loop_timer_is_set(&w->tick))
+		loop_timer_set(&w->tick, TICK_MS);
+}
+
+/* The other end of a line is gone: every open call has had its answer by now. */
+static void
+on_lost(void *ctx, struct ask_line *line, enum status why)
+{
+	struct worker *w = ctx;
+
+	(void)why; /* super has the death recorded and sends a new line */
+	if (w->dialer == line)
+		w->dialer = NULL;
+	if (w->control == line)
+		w->control = NULL;
+	if (w->ledger == line)
+		w->ledger = NULL;
+	ask_line_free(line);
+}
+
+static enum status
+given_line(struct worker *w, uint32_t index, struct ask_msg *m)
+{
+	struct ask_end end = { .self = ROLE_WORKER, .peer = (enum role)index };
+	struct ask_line **slot;
+
+	switch (index) {
+	case ROLE_DIALER:
+		slot = &w->dialer;
+		break;
+	case ROLE_CONTROL:
+		slot = &w->control;
+		break;
+	case ROLE_LEDGER:
+		slot = &w->ledger;
+		break;
+	default:
+		return ST_OK; /* of a role that this worker never asks */
+	}
+	end.fd = ask_msg_take(m, 0);
+	if (end.fd < 0)
+		return ST_BAD_MESSAGE;
+	/* An older line ends by itself, with the process at its other end: on_lost().
+	 */
+	return ask_line_new(w->loop, &end, NULL, on_lost, w, slot);
+}
+
+static enum status
+given_synth(struct worker *w, struct ask_msg *m)
+{
+	int fd = ask_msg_take(m, 0);
+	struct synth *s;
+	enum status st = synth_open(fd, false, &s);
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (st != ST_OK)
+		return st;
+	synth_close(w->synth);
+	w->synth = s;
+	return ST_OK;
+}
+
+static enum status
+given_door(struct worker *w, enum give kind, uint32_t index, struct str text,
+	   struct ask_msg *m)
+{
+	int fd = ask_msg_take(m, 0);
+	enum status st;
+
+	if (fd < 0)
+		return ST_BAD_MESSAGE;
+	if (kind == GIVE_LISTENER)
+		st = door_add(w, fd, index);
+	else
+		st = door_add_attached(w, fd, index, str_eq(text, STR("proxy")));
+	if (st == ST_OK && w->is_serving)
+		doors_open(w);
+	return st;
+}
+
+static enum status
+on_given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg *m)
+{
+	struct worker *w = ctx;
+
+	if (kind == GIVE_LINE)
+		return given_line(w, index, m);
+	if (kind == GIVE_SYNTH)
+		return given_synth(w, m);
+	if (kind == GIVE_LISTENER || kind == GIVE_ATTACHED)
+		return given_door(w, kind, index, text, m);
+	if (kind == GIVE_UNLISTEN)
+		doors_close_listeners(w);
+	if (kind == GIVE_REVOKED)
+		doors_close_attached(w, index);
+	return ST_OK;
+}
+
+/* Everything that runs is judged again before super hears that the policy is in force.
+ */
+static void
+on_commit(void *ctx, const struct image *old)
+{
+	struct worker *w = ctx;
+
+	limits_renew(&w->limits, w->role.image, w->role.who);
+	if (old == NULL)
+		return;
+	stats_add(w->role.stats, STAT_RELOADS, 1);
+	pool_flush(w->pool);
+	list_each_safe (it, &w->conns) {
+		struct conn *c = LIST_OF(it, struct conn, link);
+
+		if (!conn_is_same_sandbox(c)) {
+			c->form = FORM_CLOSE;
+			deny_because(c, ST_RELOADED);
+		} else if (c->owner != NULL) {
+			c->owner->judge(c);
+		}
+	}
+	if (w->is_serving)
+		doors_open(w);
+}
+
+static void
+on_sandbox(void *ctx, const struct who *who, bool present)
+{
+	struct worker *w = ctx;
+
+	if (present)
+		return;
+	doors_close_attached(w, who->handle);
+	list_each_safe (it, &w->conns) {
+		struct conn *c = LIST_OF(it, struct conn, link);
+
+		if (c->limit == NULL || c->limit->handle != who->handle)
+			continue;
+		c->form = FORM_CLOSE;
+		deny_because(c, ST_RELOADED);
+	}
+}
+
+static void
+on_drain_over(void *ctx)
+{
+	struct worker *w = ctx;
+
+	list_each_safe (it, &w->conns) {
+		struct conn *c = LIST_OF(it, struct conn, link);
+
+		c->form = FORM_CLOSE;
+		deny_because(c, ST_DRAINING);
+	}
+	worker_check_drained(w);
+}
+
+static void
+on_drain(void *ctx, uint32_t deadline_ms, uint32_t seq)
+{
+	struct worker *w = ctx;
+
+	w->is_draining = true;
+	w->is_drained = false;
+	w->drain_seq = seq;
+	doors_close(w);
+	loop_timer_set(&w->drain, deadline_ms);
+	list_each_safe (it, &w->conns) {
+		struct conn *c = LIST_OF(it, struct conn, link);
+
+		if (c->owner != NULL)
+			c->owner->drain(c);
+	}
+	worker_check_drained(w);
+}
+
+static void
+on_super(void *ctx, unsigned events)
+{
+	struct worker *w = ctx;
+
+	(void)events;
+	if (role_heard(&w->role) == ST_END)
+		loop_stop(
+			w->loop); /* without super nobody gives us anything any more */
+}
+
+const struct role_hooks worker_hooks = {
+	.given = on_given,
+	.commit = on_commit,
+	.drain = on_drain,
+	.sandbox = on_sandbox,
+};
+
+enum status
+worker_init(struct worker *w, struct role_hooks *hooks)
+{
+	enum status st;
+
+	*w = (struct worker){ 0 };
+	*hooks = worker_hooks;
+	hooks->ctx = w;
+	list_init(&w->doors);
+	list_init(&w->conns);
+	limits_init(&w->limits);
+	w->space = malloc(WORKER_SPACE);
+	st = w->space == NULL ? ST_NOMEM : loop_new(&w->loop);
+	if (st == ST_OK)
+		st = pool_new(w->loop, &w->pool);
+	if (st != ST_OK)
+		return st;
+	loop_timer_init(&w->tick, w->loop, on_tick, w);
+	loop_timer_init(&w->drain, w->loop, on_drain_over, w);
+	return ST_OK;
+}
+
+void
+worker_serve(struct worker *w)
+{
+	loop_io_init(&w->super, w->loop, w->role.super.fd, on_super, w);
+	loop_io_want(&w->super, LOOP_READ);
+	w->is_serving = true;
+	doors_open(w);
+	loop_run(w->loop);
+}
+
+void
+worker_done(struct worker *w)
+{
+	list_each_safe (it, &w->conns)
+		conn_close(LIST_OF(it, struct conn, link));
+	doors_close(w);
+	loop_timer_clear(&w->tick);
+	loop_timer_clear(&w->drain);
+	loop_io_clear(&w->super);
+	ask_line_free(w->dialer);
+	ask_line_free(w->control);
+	ask_line_free(w->ledger);
+	pool_free(w->pool);
+	loop_free(w->loop);
+	limits_done(&w->limits);
+	synth_close(w->synth);
+	free(w->space);
+}
