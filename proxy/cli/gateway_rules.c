@@ -1,0 +1,184 @@
+#include "proxy/cli/gateway_rules.h"
+
+#include <string.h>
+
+#include "proxy/base/enc.h"
+
+enum { MARK = 0x5a47 }; /* of packets that TPROXY took; routed to lo */
+
+bool
+gateway_is_ifname(struct str s)
+{
+	if (s.n == 0 || s.n > IFNAME_MAX)
+		return false;
+	for (size_t i = 0; i < s.n; i++) {
+		char c = s.p[i];
+		if (!ascii_is_alpha(c) && !ascii_is_digit(c) &&
+		    !str_has(STR("._-@"), c))
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_mac(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (i % 3 == 2 ? s.p[i] != ':' : enc_hex_digit(s.p[i]) < 0)
+			return false;
+	return s.n == 17;
+}
+
+bool
+gateway_pin_parse(struct str text, struct gateway_pin *ret_p)
+{
+	struct gateway_pin p = { .port = "" };
+	struct str port = str_cut(&text, ','), mac = str_cut(&text, ',');
+
+	if (!gateway_is_ifname(port) || !is_mac(mac) || !addr_parse(text, &p.ip))
+		return false;
+	memcpy(p.port, port.p, port.n);
+	memcpy(p.mac, mac.p, mac.n);
+	*ret_p = p;
+	return true;
+}
+
+/* A bridge sees frames before any address is routed or translated. */
+static void
+put_pins(struct buf *b, const struct gateway_rules *r)
+{
+	if (r->pins_n == 0)
+		return;
+	buf_put(b,
+		STR("table bridge sandgate_pins {\n"
+		    "\tchain ports {\n"
+		    "\t\ttype filter hook prerouting priority -300; policy accept;\n"));
+	for (size_t i = 0; i < r->pins_n; i++) {
+		const struct gateway_pin *p = &r->pins[i];
+		const char *family = p->ip.family == 4 ? "ip" : "ip6";
+		CLEANUP(buf_done) struct buf ip;
+		struct str text;
+		buf_init(&ip, 64);
+		addr_put(&ip, &p->ip);
+		if (buf_finish(&ip, &text) != ST_OK)
+			continue;
+		buf_putf(b, "\t\tiifname \"%s\" ether saddr %s %s saddr %.*s accept\n",
+			 p->port, p->mac, family, STR_ARG(text));
+		if (p->ip.family == 4)
+			buf_putf(b,
+				 "\t\tiifname \"%s\" ether saddr %s arp saddr ether %s "
+				 "arp saddr "
+				 "ip %.*s accept\n",
+				 p->port, p->mac, p->mac, STR_ARG(text));
+		else /* neighbour discovery also speaks from link-local addresses */
+			buf_putf(b,
+				 "\t\tiifname \"%s\" ether saddr %s ip6 saddr "
+				 "fe80::/10 icmpv6 type "
+				 "{ nd-neighbor-solicit, nd-neighbor-advert } accept\n",
+				 p->port, p->mac);
+		buf_putf(b, "\t\tiifname \"%s\" drop\n", p->port);
+	}
+	/* From any other port a pinned address is somebody else's. */
+	for (size_t i = 0; i < r->pins_n; i++) {
+		CLEANUP(buf_done) struct buf ip;
+		struct str text;
+		buf_init(&ip, 64);
+		addr_put(&ip, &r->pins[i].ip);
+		if (buf_finish(&ip, &text) != ST_OK)
+			continue;
+		if (r->pins[i].ip.family == 4)
+			buf_putf(b,
+				 "\t\tip saddr %.*s drop\n\t\tarp saddr ip %.*s drop\n",
+				 STR_ARG(text), STR_ARG(text));
+		else
+			buf_putf(b, "\t\tip6 saddr %.*s drop\n", STR_ARG(text));
+	}
+	buf_put(b, STR("\t}\n}\n"));
+}
+
+static void
+put_capture(struct buf *b, const struct gateway_rules *r)
+{
+	buf_put(b, STR("\tchain capture {\n"
+		       "\t\ttype nat hook prerouting priority -100; policy accept;\n"));
+	buf_putf(b,
+		 "\t\tiifname \"%s\" meta l4proto { tcp, udp } th dport 53 redirect to "
+		 ":%u\n",
+		 r->interface, r->dns_port);
+	if (!r->tproxy)
+		buf_putf(b, "\t\tiifname \"%s\" meta l4proto tcp redirect to :%u\n",
+			 r->interface, r->tcp_port);
+	buf_put(b, STR("\t}\n"));
+	if (!r->tproxy)
+		return;
+	buf_put(b,
+		STR("\tchain divert {\n"
+		    "\t\ttype filter hook prerouting priority -150; policy accept;\n"));
+	buf_putf(b,
+		 "\t\tiifname \"%s\" tcp dport != 53 meta mark set 0x%x tproxy ip to "
+		 ":%u accept\n",
+		 r->interface, MARK, r->tcp_port);
+	buf_putf(b,
+		 "\t\tiifname \"%s\" meta nfproto ipv6 tcp dport != 53 meta mark set "
+		 "0x%x tproxy "
+		 "ip6 to :%u accept\n\t}\n",
+		 r->interface, MARK, r->tcp_port);
+}
+
+static void
+put_filter(struct buf *b, const struct gateway_rules *r)
+{
+	/* What was redirected arrives as input; its original port no longer matters. */
+	buf_put(b, STR("\tchain input {\n"
+		       "\t\ttype filter hook input priority -10; policy accept;\n"));
+	if (r->tproxy)
+		buf_putf(b, "\t\tiifname \"%s\" meta mark 0x%x accept\n", r->interface,
+			 MARK);
+	else
+		buf_putf(b, "\t\tiifname \"%s\" ct status dnat tcp dport %u accept\n",
+			 r->interface, r->tcp_port);
+	buf_putf(b,
+		 "\t\tiifname \"%s\" ct status dnat meta l4proto { tcp, udp } th dport "
+		 "%u accept\n",
+		 r->interface, r->dns_port);
+	buf_putf(b,
+		 "\t\tiifname \"%s\" icmpv6 type { nd-neighbor-solicit, "
+		 "nd-neighbor-advert } "
+		 "accept\n",
+		 r->interface);
+	buf_putf(
+		b,
+		"\t\tiifname \"%s\" udp dport 443 reject with icmpx port-unreachable\n",
+		r->interface);
+	buf_putf(b, "\t\tiifname \"%s\" counter drop\n\t}\n", r->interface);
+	buf_put(b, STR("\tchain forward {\n"
+		       "\t\ttype filter hook forward priority -10; policy accept;\n"));
+	buf_putf(
+		b,
+		"\t\tiifname \"%s\" udp dport 443 reject with icmpx port-unreachable\n",
+		r->interface);
+	buf_putf(b, "\t\tiifname \"%s\" counter drop\n", r->interface);
+	buf_putf(b, "\t\toifname \"%s\" counter drop\n\t}\n", r->interface);
+}
+
+void
+gateway_put_rules(struct buf *b, const struct gateway_rules *r)
+{
+	put_pins(b, r);
+	buf_put(b, STR("table inet sandgate_gateway {\n"));
+	put_capture(b, r);
+	put_filter(b, r);
+	buf_put(b, STR("}\n"));
+	if (!r->tproxy)
+		return;
+	buf_putf(b,
+		 "# TPROXY needs these routes, and bridge-nf-call-iptables=0 on a "
+		 "docker bridge:\n"
+		 "#   ip rule add fwmark 0x%x lookup 5300; ip route add local default "
+		 "dev lo table "
+		 "5300\n"
+		 "#   ip -6 rule add fwmark 0x%x lookup 5300; ip -6 route add local "
+		 "default dev lo "
+		 "table 5300\n",
+		 MARK, MARK);
+}
