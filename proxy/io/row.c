@@ -75,11 +75,11 @@ put_capped(struct buf *b, struct str s, size_t cap)
 	CLEANUP(buf_done) struct buf cut;
 	struct str kept = str_head(s, cap - MARK_MAX);
 
+	buf_init(&cut, cap);
 	if (s.n <= cap) {
 		wire_put_str(b, s);
 		return;
 	}
-	buf_init(&cut, cap);
 	buf_put(&cut, kept);
 	buf_putf(&cut, "…(+%zu bytes, %016llx)", s.n - kept.n,
 		 (unsigned long long)num_hash(s, 0));
