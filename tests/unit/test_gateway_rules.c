@@ -1,0 +1,65 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proxy/cli/gateway_rules.c"
+
+static void
+a_pin_is_port_mac_and_address_and_nothing_else(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"veth0",
+		"veth0,aa:bb:cc:dd:ee:ff",
+		"veth0,aa:bb:cc:dd:ee:f,10.0.0.2",
+		"veth0,aa-bb-cc-dd-ee-ff,10.0.0.2",
+		"veth0,aa:bb:cc:dd:ee:ff,10.0.0.02",
+		"veth\"0,aa:bb:cc:dd:ee:ff,10.0.0.2",
+		"a-name-that-is-too-long,aa:bb:cc:dd:ee:ff,10.0.0.2"
+	};
+	struct gateway_pin p;
+
+	(void)state;
+	assert_true(gateway_pin_parse(STR("veth0,aa:bb:cc:dd:ee:ff,10.0.0.2"), &p));
+	assert_string_equal(p.port, "veth0");
+	assert_string_equal(p.mac, "aa:bb:cc:dd:ee:ff");
+	assert_int_equal(p.ip.family, 4);
+	for (size_t i = 0; i < COUNT_OF(bad); i++)
+		assert_false(gateway_pin_parse(str_from(bad[i]), &p));
+}
+
+static void
+all_that_is_not_redirected_is_dropped_in_both_directions(void **state)
+{
+	struct gateway_rules r = { .interface = "br0",
+				   .tcp_port = 15001,
+				   .dns_port = 5353 };
+	CLEANUP(buf_done) struct buf b;
+
+	(void)state;
+	buf_init(&b, 16384);
+	gateway_put_rules(&b, &r);
+	const char *text = buf_cstr(&b);
+	assert_non_null(text);
+	assert_non_null(
+		strstr(text, "iifname \"br0\" meta l4proto tcp redirect to :15001"));
+	assert_non_null(strstr(text, "iifname \"br0\" counter drop"));
+	assert_non_null(strstr(text, "oifname \"br0\" counter drop"));
+	assert_null(strstr(text, "tproxy"));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_pin_is_port_mac_and_address_and_nothing_else),
+		cmocka_unit_test(
+			all_that_is_not_redirected_is_dropped_in_both_directions),
+	};
+
+	return cmocka_run_group_tests_name("gateway_rules", tests, NULL, NULL);
+}
