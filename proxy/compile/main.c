@@ -99,7 +99,7 @@ tell(const struct outcome *o, struct report *r)
 
 	buf_init(&b, COMPILE_PACKET_MAX);
 	buf_put_u16(&b, (uint16_t)o->st);
-	report_put_json_lines(&b, r);
+	report_put(&b, r);
 	struct iovec iov = { b.p, b.len };
 	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
 	if (fds_n > 0) {
