@@ -68,6 +68,8 @@ struct policy_place {
  * May this policy dial this address for this destination?  Asked for each address just
  * before connect.  ST_OK, ADDRESS_PRIVATE, ADDRESS_METADATA, DENIED_COUNTRY or the
  * refusal of the name itself.  ret_rule: the rule that decided, or RULE_NONE.
+ * d->port 0: some port, as policy_judge_name(), so that a DNS answer holds no address
+ * that could not be dialled.
  */
 enum status policy_address(const struct image *im, uint32_t policy,
 			   const struct dest *d, const struct policy_place *place,

@@ -12,6 +12,33 @@ struct placing {
 	enum status why; /* the first allow rule's objection, or ST_OK: none heard */
 };
 
+/* The address is looked at for a DNS question, which has no port. */
+static bool
+is_any_port(const struct placing *p)
+{
+	return p->dest->port == 0;
+}
+
+static bool
+port_fits(const struct placing *p, const struct image_rule *r)
+{
+	return policy_port_fits(p->im, r, p->dest->port);
+}
+
+/* What the policy says of the name alone. */
+static void
+judge_name(const struct placing *p, uint32_t policy, struct policy_answer *ret_a)
+{
+	struct policy_question q = { .policy = policy,
+				     .dest = p->dest,
+				     .way = WAY_ANY };
+
+	if (is_any_port(p))
+		policy_judge_name(p->im, policy, p->dest, ret_a);
+	else
+		policy_judge(p->im, &q, ret_a);
+}
+
 static bool
 lists_place(const struct placing *p, const struct image_rule *r)
 {
@@ -32,7 +59,10 @@ place_is_unknown(const struct placing *p, const struct image_rule *r)
 static void
 hear_deny(struct placing *p, uint32_t index, const struct image_rule *r)
 {
-	if (policy_rule_reads(r) || !policy_port_fits(p->im, r, p->dest->port))
+	if (policy_rule_reads(r))
+		return;
+	/* A DNS question is refused only by what refuses every port. */
+	if (is_any_port(p) ? r->ports_n > 0 : !port_fits(p, r))
 		return;
 	/* A private address has no country; of a public one not knowing means denying.
 	 */
@@ -64,7 +94,7 @@ hear(void *ctx, uint32_t index, const struct image_rule *r)
 		hear_deny(p, index, r);
 		return;
 	}
-	if (r->is_connector || !policy_port_fits(p->im, r, p->dest->port))
+	if (r->is_connector || (!is_any_port(p) && !port_fits(p, r)))
 		return;
 	if (p->class != ADDR_PUBLIC)
 		st = judge_private(p, r);
@@ -82,14 +112,11 @@ hear(void *ctx, uint32_t index, const struct image_rule *r)
 static enum status
 refusal(const struct placing *p, uint32_t policy)
 {
-	struct policy_question q = { .policy = policy,
-				     .dest = p->dest,
-				     .way = WAY_ANY };
 	struct policy_answer a;
 
 	if (p->why != ST_OK)
 		return p->why;
-	policy_judge(p->im, &q, &a);
+	judge_name(p, policy, &a);
 	if (a.action == ACTION_DENY)
 		return a.reason;
 	/* observe: nothing names it, so nothing says that it may be private */
@@ -101,13 +128,10 @@ denied(const struct placing *p, uint32_t policy)
 {
 	size_t n;
 	const struct image_policy *all = image_policies(p->im, &n);
-	struct policy_question q = { .policy = policy,
-				     .dest = p->dest,
-				     .way = WAY_ANY };
 	struct policy_answer a;
 
 	/* observe lets pass what a deny rule says of the name, not of the address */
-	policy_judge(p->im, &q, &a);
+	judge_name(p, policy, &a);
 	if (all[policy].is_observe && a.observed && a.rule == p->deny)
 		return refusal(p, policy);
 	return ST_DENIED_RULE;
