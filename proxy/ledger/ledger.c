@@ -2,10 +2,8 @@
  * sandgate-ledger: takes the rows of all roles out of their rings and keeps them.  It
  * sees rows and asks for the last refusals; it has no network and can't sign.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "conf/image.h"
 #include "proxy/base/clock.h"
@@ -33,7 +31,7 @@ struct ledger {
 	bool is_signing;
 	uint32_t finish_seq;
 	uint64_t finish_by;
-	char dir[4096]; /* state_dir/ledger */
+	char dir[4096]; /* the ledger's own, below the state directory */
 };
 
 static void
@@ -99,17 +97,12 @@ add_line(struct ledger *g, enum role peer, int fd)
 }
 
 static enum status
-set_dir(struct ledger *g, struct str state)
+set_dir(struct ledger *g, struct str dir)
 {
-	CLEANUP(buf_done) struct buf b;
-
-	buf_init(&b, sizeof g->dir - 1);
-	buf_put(&b, state);
-	buf_put(&b, STR("/ledger"));
-	const char *path = buf_cstr(&b);
-	if (path == NULL)
+	if (dir.n == 0 || dir.n >= sizeof g->dir)
 		return ST_TOO_BIG;
-	memcpy(g->dir, path, strlen(path) + 1);
+	memcpy(g->dir, dir.p, dir.n);
+	g->dir[dir.n] = '\0';
 	return ST_OK;
 }
 
@@ -331,8 +324,6 @@ open_all(struct ledger *g)
 {
 	if (g->dir[0] == '\0')
 		return ST_BAD_MESSAGE;
-	if (mkdir(g->dir, 0700) != 0 && errno != EEXIST)
-		return ST_SYSTEM;
 	enum status st = heads_open(&g->heads, g->dir);
 	if (st == ST_OK)
 		st = store_open(&g->store, g->dir, g->role.slot);

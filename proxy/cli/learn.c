@@ -1,0 +1,94 @@
+/*
+ * sandgate learn: the smallest policy that would have allowed what a sandbox was seen
+ * to ask for, as YAML that `sandgate check` takes.  What no rule should allow (a deny
+ * rule, metadata, malformed names) is told as a comment.
+ */
+#include <getopt.h>
+#include <stdio.h>
+
+#include "proxy/base/clock.h"
+#include "proxy/cli/cmds.h"
+#include "proxy/cli/learned.h"
+#include "proxy/cli/ledger_read.h"
+
+static const char usage[] = "usage: sandgate learn [-c FILE | --state DIR] --sandbox "
+			    "ID [--since TIME] [--http]\n"
+			    "--http also writes the methods and paths of plain HTTP.\n";
+
+struct wish {
+	const char *config, *state;
+	struct ledger_filter filter;
+	bool http;
+};
+
+static bool
+take_options(int argc, char **argv, struct wish *w)
+{
+	static const struct option options[] = {
+		{ "config", required_argument, NULL, 'c' },
+		{ "state", required_argument, NULL, 'S' },
+		{ "sandbox", required_argument, NULL, 's' },
+		{ "since", required_argument, NULL, 't' },
+		{ "http", no_argument, NULL, 'H' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int letter;
+
+	optind = 0;
+	while ((letter = getopt_long(argc, argv, "c:", options, NULL)) != -1) {
+		if (letter == 'c')
+			w->config = optarg;
+		else if (letter == 'S')
+			w->state = optarg;
+		else if (letter == 's')
+			w->filter.sandbox = str_from(optarg);
+		else if (letter == 'H')
+			w->http = true;
+		else if (letter != 't' ||
+			 !ledger_since(str_from(optarg), clock_wall_us(),
+				       &w->filter.since_us))
+			return false;
+	}
+	return optind == argc && w->filter.sandbox.p != NULL;
+}
+
+static bool
+see(void *ctx, uint64_t seq, const struct row *r)
+{
+	(void)seq;
+	return learned_see(ctx, r) == ST_OK;
+}
+
+int
+cmd_learn(int argc, char **argv)
+{
+	CLEANUP(buf_done) struct buf dir;
+	CLEANUP(buf_done) struct buf out;
+	CLEANUP(learned_done) struct learned l;
+	struct wish w = { 0 };
+	sqlite3 *db = NULL;
+
+	buf_init(&dir, 4200);
+	buf_init(&out, 64 << 20);
+	learned_init(&l);
+	if (!take_options(argc, argv, &w)) {
+		(void)fputs(usage, stderr);
+		return 2;
+	}
+	if (ledger_find(w.config, w.state, &dir) != ST_OK)
+		return 2;
+	enum status st = ledger_open(buf_cstr(&dir), &db);
+	if (st == ST_OK)
+		st = ledger_each(db, &w.filter, see, &l);
+	(void)sqlite3_close(db);
+	if (st != ST_OK) {
+		(void)fprintf(stderr, "sandgate: no ledger can be read in %s: %s\n",
+			      buf_cstr(&dir), status_words(st)->sentence);
+		return 2;
+	}
+	learned_put(&l, w.filter.sandbox, w.http, &out);
+	const char *said = buf_cstr(&out);
+	if (said == NULL || fputs(said, stdout) < 0 || fflush(stdout) != 0)
+		return 2;
+	return 0;
+}

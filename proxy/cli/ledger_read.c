@@ -1,0 +1,189 @@
+#include "proxy/cli/ledger_read.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "proxy/base/clock.h"
+#include "proxy/base/enc.h"
+#include "proxy/base/num.h"
+#include "proxy/io/chain.h"
+
+enum { US = 1000000 };
+
+enum status
+ledger_open(const char *dir, sqlite3 **ret_db)
+{
+	CLEANUP(buf_done) struct buf path;
+
+	buf_init(&path, 4200);
+	buf_putf(&path, "%s/ledger.db", dir);
+	const char *p = buf_cstr(&path);
+	return p == NULL ? ST_TOO_BIG : sql_open_reader(p, ret_db);
+}
+
+static enum status
+prepare(sqlite3 *db, const struct ledger_filter *f, sqlite3_stmt **ret_q)
+{
+	sqlite3_stmt *q = NULL;
+	enum status st = sql_prepare(
+		db,
+		"SELECT seq, payload FROM (SELECT seq, payload FROM rows WHERE seq > ?1"
+		" AND payload IS NOT NULL AND (?2 = 0 OR denial = 1)"
+		" AND (?3 = 0 OR sandbox = ?4) AND (?5 = 0 OR id >= ?6)"
+		" ORDER BY seq DESC LIMIT ?7) ORDER BY seq",
+		&q);
+
+	if (st != ST_OK)
+		return st;
+	sql_u64(q, 1, f->after);
+	sql_u64(q, 2, f->denied);
+	sql_u64(q, 3, f->sandbox.p != NULL);
+	sql_bytes(q, 4, f->sandbox);
+	sql_u64(q, 5, f->since_id != 0);
+	need(sqlite3_bind_int64(q, 6, chain_sql_id(f->since_id)) == SQLITE_OK);
+	sql_u64(q, 7, f->limit == 0 ? INT64_MAX : f->limit);
+	*ret_q = q;
+	return ST_OK;
+}
+
+enum status
+ledger_each(sqlite3 *db, const struct ledger_filter *f, ledger_row_fn fn, void *ctx)
+{
+	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
+	enum status st = prepare(db, f, &q);
+	struct row r;
+
+	if (st != ST_OK)
+		return st;
+	while ((st = sql_next(q)) == ST_OK) {
+		/* A row that this version can't read is audit verify's business. */
+		if (row_get(sql_get_bytes(q, 1), &r) != ST_OK ||
+		    r.time_us < f->since_us)
+			continue;
+		if (!fn(ctx, sql_get_u64(q, 0), &r))
+			return ST_OK;
+	}
+	return st == ST_END ? ST_OK : st;
+}
+
+enum status
+ledger_by_id(sqlite3 *db, uint64_t id, struct buf *b, struct row *ret_r)
+{
+	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
+	enum status st = sql_prepare(
+		db, "SELECT payload FROM rows WHERE id = ? ORDER BY seq LIMIT 1", &q);
+	struct str bytes;
+
+	if (st != ST_OK)
+		return st;
+	need(sqlite3_bind_int64(q, 1, chain_sql_id(id)) == SQLITE_OK);
+	st = sql_next(q);
+	if (st != ST_OK)
+		return st == ST_END ? ST_NOT_FOUND : st;
+	buf_clear(b);
+	buf_put(b, sql_get_bytes(q, 0));
+	st = buf_finish(b, &bytes);
+	return st == ST_OK ? row_get(bytes, ret_r) : st;
+}
+
+static bool
+ago(struct str text, uint64_t *ret_s)
+{
+	static const struct {
+		char unit;
+		uint64_t seconds;
+	} units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
+	uint64_t n = 0;
+
+	if (text.n < 2 || !num_parse_u64(str_head(text, text.n - 1), 1000000000, &n))
+		return false;
+	for (size_t i = 0; i < COUNT_OF(units); i++) {
+		if (text.p[text.n - 1] == units[i].unit) {
+			*ret_s = n * units[i].seconds;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+ledger_since(struct str text, uint64_t now_us, uint64_t *ret_us)
+{
+	struct tm tm = { 0 };
+	char copy[32];
+	uint64_t seconds = 0;
+
+	if (ago(text, &seconds)) {
+		*ret_us = seconds < now_us / US ? now_us - seconds * US : 1;
+		return true;
+	}
+	if (text.n >= sizeof copy)
+		return false;
+	(void)snprintf(copy, sizeof copy, "%.*s", STR_ARG(text));
+	const char *end = strptime(copy, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (end == NULL)
+		return false;
+	/* A fraction of a second is not looked at: a little earlier is still since. */
+	struct str rest = str_from(end);
+	if (rest.n > 0 && rest.p[0] == '.')
+		do
+			rest = str_skip(rest, 1);
+		while (rest.n > 0 && ascii_is_digit(rest.p[0]));
+	time_t at = timegm(&tm);
+	if (!str_eq(rest, STR("Z")) || at < 0)
+		return false;
+	*ret_us = (uint64_t)at * US;
+	return true;
+}
+
+void
+ledger_put_clean(struct buf *b, struct str s)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		unsigned char c = (unsigned char)s.p[i];
+		if (c < 0x20 || c >= 0x7f || c == '\\')
+			buf_putf(b, "\\x%02x", c);
+		else
+			buf_putc(b, s.p[i]);
+	}
+}
+
+static void
+put_word(struct buf *b, struct str s)
+{
+	buf_putc(b, ' ');
+	if (s.n == 0)
+		buf_putc(b, '-');
+	else
+		ledger_put_clean(b, s);
+}
+
+void
+ledger_put_line(struct buf *b, const struct row *r)
+{
+	const char *verdict = row_is_refusal(r) ? "denied" : "-";
+
+	if (r->kind == ROW_TUNNEL_START || r->kind == ROW_REQUEST ||
+	    (r->kind == ROW_DNS && r->reason == ST_OK))
+		verdict = r->observed ? "observed" : "allowed";
+	clock_put(b, r->time_us);
+	buf_putc(b, ' ');
+	enc_put_id(b, r->id);
+	put_word(b, r->sandbox);
+	buf_putf(b, " %s %s %s", row_kind_word(r->kind), verdict,
+		 status_code(r->reason));
+	put_word(b, r->host);
+	put_word(b, r->rule);
+	if (r->method.n > 0) {
+		put_word(b, r->method);
+		put_word(b, r->path);
+	}
+	if (r->http_status != 0)
+		buf_putf(b, " status=%u", r->http_status);
+	if (r->bytes_up != 0 || r->bytes_down != 0)
+		buf_putf(b, " up=%llu down=%llu", (unsigned long long)r->bytes_up,
+			 (unsigned long long)r->bytes_down);
+	if (r->detail.n > 0)
+		put_word(b, r->detail);
+	buf_putc(b, '\n');
+}
