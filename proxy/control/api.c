@@ -1,0 +1,314 @@
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "conf/policy.h"
+#include "proxy/control/control.h"
+#include "proxy/io/sock.h"
+
+/* ---- small helpers ---- */
+
+static struct str
+get_text(const struct admin_conn *a, const char *key)
+{
+	const json_t *j = json_object_get(a->request, key);
+
+	return json_is_string(j) ? str_of(json_string_value(j), json_string_length(j))
+				 : STR("");
+}
+
+static void
+ask(struct admin_conn *a, enum ask which, struct str body, super_fn fn)
+{
+	enum status st = ask_super(a->control, which, body, a->fds,
+				   which == ASK_ATTACH ? a->fds_n : 0, fn, a);
+
+	a->is_asked = st == ST_OK;
+	if (st != ST_OK)
+		admin_refuse(a, st == ST_AGAIN ? ST_LIMIT_RATE : st);
+}
+
+static enum status
+told(struct wire *w)
+{
+	uint16_t st = wire_u16(w);
+
+	return w->is_bad || st >= ST_COUNT ? ST_BAD_MESSAGE : (enum status)st;
+}
+
+static struct row
+row_of(struct admin_conn *a, enum row_kind kind)
+{
+	struct row row = role_row_begin(&a->control->role, kind, NULL);
+
+	row.listener = STR("admin");
+	return row;
+}
+
+/* Before it is done: what can't be recorded isn't done. */
+static enum status
+record(struct admin_conn *a)
+{
+	struct row row = row_of(a, ROW_OPERATOR);
+	struct str id = get_text(a, "id");
+	char user[24];
+
+	(void)snprintf(user, sizeof user, "uid %u", (unsigned)a->uid);
+	row.detail = str_from(a->word);
+	row.sandbox = id;
+	row.user = a->control->admin_is_unix ? str_from(user) : STR("token");
+	return role_row(&a->control->role, &row);
+}
+
+/* ---- what is only read ---- */
+
+static void
+status_told(void *ctx, enum status st, struct str body)
+{
+	struct admin_conn *a = ctx;
+	json_t *all = st == ST_OK ? status_json(a->control, body) : NULL;
+
+	if (all == NULL)
+		admin_refuse(a, st == ST_OK ? ST_NOMEM : st);
+	else
+		admin_answer(a, 200, all);
+}
+
+static void
+api_status(struct admin_conn *a)
+{
+	ask(a, ASK_HEALTH, STR(""), status_told);
+}
+
+static void
+api_sandboxes(struct admin_conn *a)
+{
+	admin_answer(a, 200, sandboxes_json(a->control));
+}
+
+/* ---- reload ---- */
+
+static json_t *
+lines_json(struct str text)
+{
+	json_t *all = json_array();
+
+	while (text.n > 0) {
+		struct str line = str_cut(&text, '\n');
+		json_t *j = json_stringn(line.p, line.n);
+		if (line.n > 0 && j != NULL)
+			(void)json_array_append(all, j);
+		json_decref(j);
+	}
+	return all;
+}
+
+static void
+reload_told(void *ctx, enum status st, struct str body)
+{
+	struct admin_conn *a = ctx;
+	struct wire w = wire_from(body);
+
+	if (st == ST_OK)
+		st = told(&w);
+	uint64_t generation = wire_u64(&w);
+	struct str text = wire_str(&w);
+	if (st == ST_BAD_MESSAGE || w.is_bad) {
+		admin_refuse(a, ST_BAD_MESSAGE);
+		return;
+	}
+	admin_answer(a, st == ST_OK ? 200 : 422,
+		     json_pack("{s:b,s:s,s:I,s:o}", "ok", st == ST_OK, "code",
+			       status_code(st), "generation", (json_int_t)generation,
+			       "messages", lines_json(text)));
+}
+
+static void
+api_reload(struct admin_conn *a)
+{
+	ask(a, ASK_RELOAD, STR(""), reload_told);
+}
+
+static void
+shutdown_told(void *ctx, enum status st, struct str body)
+{
+	struct admin_conn *a = ctx;
+
+	(void)body;
+	if (st == ST_OK)
+		admin_answer(a, 200, json_pack("{s:b}", "ok", 1));
+	else
+		admin_refuse(a, st);
+}
+
+static void
+api_shutdown(struct admin_conn *a)
+{
+	ask(a, ASK_STOP, STR(""), shutdown_told);
+}
+
+/* ---- attach ---- */
+
+/* All of them come from one namespace, which is not the gateway's own: else the whole
+ * host would be that sandbox. */
+static enum status
+check_sockets(const struct admin_conn *a, uint64_t *ret_cookie)
+{
+	uint64_t first = 0, cookie;
+
+	for (size_t i = 0; i < a->fds_n; i++) {
+		if (sock_netns_cookie(a->fds[i], &cookie) != ST_OK)
+			return ST_BAD_REQUEST;
+		if (i > 0 && cookie != first)
+			return ST_CONFLICT;
+		first = cookie;
+	}
+	if (a->fds_n == 0)
+		return ST_BAD_REQUEST;
+	*ret_cookie = first;
+	return first == a->control->own_netns ? ST_CONFLICT : ST_OK;
+}
+
+static enum status
+check_names(const struct admin_conn *a)
+{
+	struct control *c = a->control;
+	struct str id = get_text(a, "id");
+
+	if (id.n == 0 || id.n > 200 || get_text(a, "user").n > 200 ||
+	    get_text(a, "agent").n > 200 || get_text(a, "session").n > 200)
+		return ST_BAD_REQUEST;
+	if (image_policy_by_name(c->role.image, get_text(a, "policy")) == POLICY_NONE)
+		return ST_NO_POLICY;
+	return who_by_id(c->role.who, id) != NULL ? ST_CONFLICT : ST_OK;
+}
+
+/* "sockets": one word for each descriptor, joined with commas. */
+static enum status
+put_kinds(struct buf *b, const struct admin_conn *a)
+{
+	const json_t *kinds = json_object_get(a->request, "sockets"), *one;
+	CLEANUP(buf_done) struct buf text;
+	struct str joined;
+	size_t i;
+
+	if (json_array_size(kinds) != a->fds_n)
+		return ST_BAD_REQUEST;
+	buf_init(&text, 256);
+	json_array_foreach(kinds, i, one)
+	{
+		if (!json_is_string(one))
+			return ST_BAD_REQUEST;
+		buf_putf(&text, "%s%s", i > 0 ? "," : "", json_string_value(one));
+	}
+	if (buf_finish(&text, &joined) != ST_OK)
+		return ST_BAD_REQUEST;
+	wire_put_str(b, joined);
+	return ST_OK;
+}
+
+static void
+attach_told(void *ctx, enum status st, struct str body)
+{
+	struct admin_conn *a = ctx;
+	struct wire w = wire_from(body);
+
+	if (st == ST_OK)
+		st = told(&w);
+	uint32_t handle = wire_u32(&w);
+	if (st != ST_OK)
+		admin_refuse(a, st);
+	else
+		admin_answer(
+			a, 200,
+			json_pack("{s:b,s:I}", "ok", 1, "handle", (json_int_t)handle));
+}
+
+static void
+api_attach(struct admin_conn *a)
+{
+	static const char *const keys[] = { "id", "user", "agent", "session",
+					    "policy" };
+	CLEANUP(buf_done) struct buf b;
+	uint64_t cookie = 0;
+	struct str body;
+	enum status st = check_names(a);
+
+	if (st == ST_OK)
+		st = check_sockets(a, &cookie);
+	buf_init(&b, 2048);
+	buf_put_u32(&b, HANDLE_NONE);
+	buf_put_u8(&b, 1);
+	buf_put_u64(&b, cookie);
+	for (size_t i = 0; i < COUNT_OF(keys); i++)
+		wire_put_str(&b, get_text(a, keys[i]));
+	if (st == ST_OK)
+		st = put_kinds(&b, a);
+	if (st == ST_OK)
+		st = buf_finish(&b, &body);
+	if (st == ST_OK)
+		ask(a, ASK_ATTACH, body, attach_told);
+	else
+		admin_refuse(a, st);
+}
+
+static void
+detach_told(void *ctx, enum status st, struct str body)
+{
+	struct wire w = wire_from(body);
+
+	shutdown_told(ctx, st == ST_OK ? told(&w) : st, body);
+}
+
+static void
+api_detach(struct admin_conn *a)
+{
+	const struct who *w = who_by_id(a->control->role.who, get_text(a, "id"));
+	CLEANUP(buf_done) struct buf b;
+
+	if (w == NULL || w->handle < HANDLE_ATTACHED) {
+		admin_refuse(a, ST_NOT_FOUND);
+		return;
+	}
+	buf_init(&b, 16);
+	buf_put_u32(&b, w->handle);
+	ask(a, ASK_DETACH, str_of(b.p, b.len), detach_told);
+}
+
+/* ---- the table ---- */
+
+struct api {
+	const char *method, *path;
+	void (*fn)(struct admin_conn *a);
+	bool is_recorded;
+};
+
+#define API(method, path, fn, recorded, what) { #method, path, api_##fn, recorded },
+static const struct api apis[] = {
+#include "proxy/control/api.def"
+};
+#undef API
+
+void
+api_request(struct admin_conn *a)
+{
+	enum status st = ST_NOT_FOUND;
+
+	for (size_t i = 0; i < COUNT_OF(apis); i++) {
+		const struct api *api = &apis[i];
+		if (!str_eq(a->head.target, str_from(api->path)))
+			continue;
+		st = ST_METHOD_REFUSED;
+		if (!str_eq(a->head.method, str_from(api->method)))
+			continue;
+		a->word = api->path + sizeof "/v1/" - 1;
+		st = api->is_recorded ? record(a) : ST_OK;
+		/* A gateway whose ledger is full must still be stoppable. */
+		if (st == ST_OK || api->fn == api_shutdown) {
+			api->fn(a);
+			return;
+		}
+		break;
+	}
+	admin_refuse(a, st);
+}

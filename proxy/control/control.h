@@ -1,0 +1,99 @@
+#ifndef PROXY_CONTROL_CONTROL_H
+#define PROXY_CONTROL_CONTROL_H
+/*
+ * control: the process that talks to operators.  One request a connection, HTTP/1.1
+ * with JSON, on a Unix socket of super's user or on a loopback port with a token.  It
+ * checks the tokens of sandboxes for workers, and asks super for what changes the
+ * gateway.
+ */
+#include <jansson.h>
+#include <sys/types.h>
+
+#include "proxy/base/list.h"
+#include "proxy/http/h1_body.h"
+#include "proxy/http/h1_read.h"
+#include "proxy/io/listen.h"
+#include "proxy/io/role.h"
+
+enum {
+	CONTROL_SLOTS = 256, /* a slot's number is one byte */
+	CONTROL_CONNS = 64,
+	CONTROL_BODY_MAX = 65536,
+	CONTROL_CALLS = 128, /* asks of super that are open */
+};
+
+struct control;
+
+/* st != ST_OK: no answer.  body is valid during the call. */
+typedef void (*super_fn)(void *ctx, enum status st, struct str body);
+
+struct super_call {
+	uint32_t seq; /* 0: free */
+	super_fn fn;
+	void *ctx;
+};
+
+struct admin_conn { /* one operator's request */
+	struct list link;
+	struct control *control;
+	struct loop_io io;
+	struct loop_timer timer;
+	struct arena arena;
+	struct h1_read reader;
+	struct h1_body body_reader;
+	struct head head;
+	struct buf body, out;
+	int fds[ASK_FDS_MAX]; /* came with the request's bytes */
+	size_t fds_n, sent;
+	uid_t uid; /* of the peer; -1: over TCP, with the token */
+	bool has_head, is_asked, is_answered;
+	const char *word;     /* the API's row, for the ledger */
+	json_t *request;      /* NULL: no body */
+	struct str attach_id; /* in request */
+};
+
+struct control {
+	struct role_self role;
+	struct loop *loop;
+	struct loop_io super_io;
+	struct listen *admin;
+	bool admin_is_unix, is_serving;
+	uid_t super_uid;
+	uint64_t own_netns;
+	struct list conns;
+	size_t conns_n;
+	struct ask_line *lines[CONTROL_SLOTS];
+	struct ask_line *dialer;
+	struct stats *stats[CONTROL_SLOTS]; /* NULL: no such slot */
+	struct super_call calls[CONTROL_CALLS];
+	uint32_t last_seq;
+	uint64_t failures_ms; /* failed logins: start of this second */
+	unsigned failures;
+};
+
+/* admin.c: connections */
+enum status admin_open(struct control *c, int fd) MUSTCHECK;
+/* Takes over body.  The connection ends when it is sent. */
+void admin_answer(struct admin_conn *a, uint16_t http, json_t *body);
+void admin_refuse(struct admin_conn *a, enum status st); /* with its words */
+
+/* api.c: what they may ask */
+void api_request(struct admin_conn *a); /* complete and permitted */
+/* Authorized, sent by no web page?  ST_OK, or what to refuse with. */
+enum status auth_check(const struct admin_conn *a) MUSTCHECK;
+
+/* status.c */
+json_t *status_json(const struct control *c, struct str health); /* NULL: no memory */
+json_t *sandboxes_json(const struct control *c);
+
+/* ask_super.c */
+enum status ask_super(struct control *c, enum ask a, struct str body, const int *fds,
+		      size_t fds_n, super_fn fn, void *ctx) MUSTCHECK;
+void ask_super_answered(struct control *c, struct ask_msg *m);
+
+/* token.c: WHO */
+void token_heard(struct control *c, struct ask_line *line, struct ask_msg *m);
+void token_hash(struct str token, uint8_t ret_hash[32]);
+bool token_hash_eq(const uint8_t a[32], const uint8_t b[32]);
+
+#endif

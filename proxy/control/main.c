@@ -1,0 +1,166 @@
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proxy/base/num.h"
+#include "proxy/control/control.h"
+#include "proxy/io/sock.h"
+
+/* ---- lines to other roles ---- */
+
+static void
+line_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
+{
+	struct control *c = ctx;
+
+	if (m->ask == ASK_WHO)
+		token_heard(c, line, m);
+	else
+		log_error(&c->role.log, "%s is not served", ask_name(m->ask));
+}
+
+static void
+line_lost(void *ctx, struct ask_line *line, enum status why)
+{
+	struct control *c = ctx;
+
+	if (why != ST_END)
+		log_error(&c->role.log, "a line: %s", status_code(why));
+	for (size_t i = 0; i < CONTROL_SLOTS; i++) {
+		if (c->lines[i] == line)
+			c->lines[i] = NULL;
+	}
+	if (c->dialer == line)
+		c->dialer = NULL;
+	ask_line_free(line);
+}
+
+static enum status
+given_line(struct control *c, uint32_t index, struct str text, struct ask_msg *m)
+{
+	struct ask_end end = { -1, ROLE_CONTROL, (enum role)index };
+	uint64_t slot;
+	enum status st;
+
+	if (index >= ROLE_COUNT || !num_parse_strict(text, CONTROL_SLOTS - 1, &slot))
+		return ST_BAD_MESSAGE;
+	end.fd = ask_msg_take(m, 0);
+	if (end.fd < 0)
+		return m->lost_fds ? ST_NO_FILES : ST_BAD_MESSAGE;
+	ask_line_free(c->lines[slot]); /* of the process that was there before */
+	c->lines[slot] = NULL;
+	if (index == ROLE_DIALER)
+		c->dialer = NULL;
+	st = ask_line_new(c->loop, &end, line_heard, line_lost, c, &c->lines[slot]);
+	if (st != ST_OK)
+		(void)close(end.fd);
+	else if (index == ROLE_DIALER)
+		c->dialer = c->lines[slot];
+	return st;
+}
+
+/* ---- what super gives ---- */
+
+static enum status
+given_stats(struct control *c, uint32_t slot, struct ask_msg *m)
+{
+	if (slot >= CONTROL_SLOTS || m->fds_n == 0)
+		return ST_BAD_MESSAGE;
+	stats_close(c->stats[slot]);
+	c->stats[slot] = NULL;
+	return stats_open(m->fds[0], false, &c->stats[slot]);
+}
+
+static enum status
+given_admin(struct control *c, struct str text, struct ask_msg *m)
+{
+	int fd = ask_msg_take(m, 0);
+	enum status st = fd < 0 ? ST_BAD_MESSAGE : sock_netns_cookie(fd, &c->own_netns);
+
+	c->admin_is_unix = str_eq(text, STR("unix"));
+	if (st == ST_OK)
+		st = admin_open(c, fd);
+	if (st != ST_OK && fd >= 0)
+		(void)close(fd);
+	return st;
+}
+
+static enum status
+given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg *m)
+{
+	struct control *c = ctx;
+
+	if (kind == GIVE_LINE)
+		return given_line(c, index, text, m);
+	if (kind == GIVE_STATS)
+		return given_stats(c, index, m);
+	return kind == GIVE_ADMIN ? given_admin(c, text, m) : ST_BAD_MESSAGE;
+}
+
+static void
+sandbox(void *ctx, const struct who *w, bool present)
+{
+	struct control *c = ctx;
+	struct row row;
+	enum status st;
+
+	if (!c->is_serving)
+		return; /* attached before we were here: recorded then */
+	row = role_row_begin(&c->role, present ? ROW_ATTACH : ROW_DETACH, w);
+	st = role_row(&c->role, &row);
+	if (st != ST_OK)
+		log_error(&c->role.log, "ledger row: %s", status_code(st));
+}
+
+static void
+answered(void *ctx, struct ask_msg *m)
+{
+	ask_super_answered(ctx, m);
+}
+
+static void
+on_super(void *ctx, unsigned events)
+{
+	struct control *c = ctx;
+
+	(void)events;
+	if (role_heard(&c->role) != ST_OK)
+		loop_stop(c->loop);
+}
+
+/* Super made the pair of sockets: they carry its user. */
+static uid_t
+super_uid(void)
+{
+	struct ucred who;
+	socklen_t n = sizeof who;
+
+	return getsockopt(ROLE_SUPER_FD, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0
+		       ? who.uid
+		       : 0;
+}
+
+int
+main(void)
+{
+	static const struct log log = { "control", LOG_INFO };
+	struct control *c = calloc(1, sizeof *c);
+	struct role_hooks hooks = {
+		.ctx = c, .given = given, .sandbox = sandbox, .answered = answered
+	};
+
+	if (c == NULL || jail_early(ROLE_CONTROL, 0) != ST_OK ||
+	    loop_new(&c->loop) != ST_OK) {
+		log_error(&log, "cannot start");
+		return 1;
+	}
+	list_init(&c->conns);
+	c->super_uid = super_uid();
+	role_start(&c->role, ROLE_CONTROL, &hooks);
+	role_enter(&c->role, NULL);
+	c->is_serving = true;
+	loop_io_init(&c->super_io, c->loop, c->role.super.fd, on_super, c);
+	loop_io_want(&c->super_io, LOOP_READ);
+	loop_run(c->loop);
+	return 0;
+}
