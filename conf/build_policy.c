@@ -195,8 +195,10 @@ build_policy(struct build *b, const struct policy_source *p, uint32_t index)
 	}
 	c.image.name = draft_str(b->draft, p->name);
 	build_fields(b, p->node, fields, COUNT_OF(fields), &c);
-	if (c.rules_n == 0 && p->node->kind == NODE_MAP && !c.image.is_observe)
-		report_warning(b->report, p->at, "policy `%.*s` allows nothing",
+	/* `allow: []` says so on purpose. */
+	if (node_get(p->node, STR("allow")) == NULL && !c.image.is_observe)
+		report_warning(b->report, p->at,
+			       "policy `%.*s` has no `allow`: nothing passes",
 			       STR_ARG(p->name));
 	add_rules(b, &c);
 	(void)draft_add(b->draft, IMAGE_POLICIES, &c.image);

@@ -18,7 +18,7 @@ struct builder {
 	size_t depth, nodes;
 	struct node *root;
 	bool is_over; /* the document ended, or nothing more makes sense */
-	bool is_bad;
+	bool is_bad, is_cut; /* something was reported; the rest was not read */
 };
 
 const char *
@@ -57,7 +57,7 @@ static void
 stop(struct builder *b, yaml_mark_t mark, const char *what)
 {
 	complain(b, mark, what);
-	b->is_over = true;
+	b->is_over = b->is_cut = true;
 }
 
 static void
@@ -256,7 +256,7 @@ say_syntax(struct builder *b, const yaml_parser_t *y)
 	yaml_mark_t mark = y->problem_mark;
 	const char *problem = y->problem == NULL ? "not readable" : y->problem;
 
-	b->is_bad = b->is_over = true;
+	b->is_bad = b->is_over = b->is_cut = true;
 	if (y->error == YAML_READER_ERROR)
 		report_error(b->report, (struct place){ b->file, 1, 1 },
 			     "not UTF-8 text: %s at byte %zu", problem,
@@ -293,6 +293,7 @@ node_parse(struct arena *a, struct report *r, struct str file, struct str text,
 		report_error(r, (struct place){ file, 0, 0 },
 			     "the configuration is too large");
 	}
-	*ret_root = b.root;
+	/* Half a tree would be missing things that the file has. */
+	*ret_root = b.is_cut ? NULL : b.root;
 	return b.is_bad ? ST_BAD_CONFIG : ST_OK;
 }

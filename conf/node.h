@@ -22,7 +22,8 @@ struct node {
 	size_t n;                  /* how many */
 };
 
-/* Parse text; everything lives in a.  *ret_root is NULL for an empty document.
+/* Parse text; everything lives in a.  *ret_root is NULL for an empty
+ * document and for one that could not be read to its end.
  * ST_BAD_CONFIG when something was reported. */
 enum status node_parse(struct arena *a, struct report *r, struct str file,
 		       struct str text, struct node **ret_root) MUSTCHECK;

@@ -1,0 +1,239 @@
+#include "tests/unit/make_image.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "conf/policy.h"
+#include "conf/who.h"
+
+static const char text[] = "sandboxes:\n"
+			   "  - {id: b, source: 127.0.0.1, user: u, policy: p}\n"
+			   "  - {id: a, source: 127.0.0.9, policy: q}\n"
+			   "policies: {p: {allow: []}, q: {allow: []}}\n";
+
+struct pair { /* a connection over loopback: the accepted side and its peer */
+	int accepted, peer, listening;
+};
+
+static struct pair
+connect_from(const char *source)
+{
+	struct pair p;
+	struct sockaddr_in sin = { .sin_family = AF_INET };
+	socklen_t n = sizeof sin;
+
+	p.listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	p.peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(inet_pton(AF_INET, "127.0.0.1", &sin.sin_addr), 1);
+	assert_int_equal(bind(p.listening, (struct sockaddr *)&sin, sizeof sin), 0);
+	assert_int_equal(listen(p.listening, 1), 0);
+	assert_int_equal(getsockname(p.listening, (struct sockaddr *)&sin, &n), 0);
+	struct sockaddr_in from = { .sin_family = AF_INET };
+	assert_int_equal(inet_pton(AF_INET, source, &from.sin_addr), 1);
+	assert_int_equal(bind(p.peer, (struct sockaddr *)&from, sizeof from), 0);
+	assert_int_equal(connect(p.peer, (struct sockaddr *)&sin, sizeof sin), 0);
+	p.accepted = accept4(p.listening, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(p.accepted >= 0);
+	return p;
+}
+
+static void
+pair_close(struct pair *p)
+{
+	(void)close(p->accepted);
+	(void)close(p->peer);
+	(void)close(p->listening);
+}
+
+static uint64_t
+cookie(int fd, int which)
+{
+	uint64_t c = 0;
+	socklen_t n = sizeof c;
+
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, which, &c, &n), 0);
+	return c;
+}
+
+struct fixture {
+	struct image *im;
+	struct who_table *t;
+};
+
+static int
+set_up(void **state)
+{
+	static struct fixture f;
+
+	f.im = make_image(text);
+	assert_int_equal(who_new(&f.t), ST_OK);
+	assert_int_equal(who_set_image(f.t, f.im), ST_OK);
+	*state = &f;
+	return 0;
+}
+
+static int
+tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	who_free(f->t);
+	image_close(f->im);
+	return 0;
+}
+
+static void
+a_connection_is_known_by_its_source(void **state)
+{
+	struct fixture *f = *state;
+	struct pair known = connect_from("127.0.0.9"),
+		    unknown = connect_from("127.0.0.8");
+	const struct who *w = who_by_socket(f->t, known.accepted);
+
+	assert_non_null(w);
+	assert_true(str_eq(w->id, STR("a")));
+	assert_int_equal(w->policy, image_policy_by_name(f->im, STR("q")));
+	assert_int_equal(w->netns_cookie, 0);
+	assert_ptr_equal(who_by_handle(f->t, w->handle), w);
+	assert_null(who_by_socket(f->t, unknown.accepted));
+	pair_close(&known);
+	pair_close(&unknown);
+}
+
+static void
+a_datagram_is_known_by_its_source(void **state)
+{
+	struct fixture *f = *state;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct addr known = { 4, { 127, 0, 0, 1 } }, unknown = { 4, { 127, 0, 0, 2 } };
+
+	assert_true(str_eq(who_by_source(f->t, fd, &known)->id, STR("b")));
+	assert_null(who_by_source(f->t, fd, &unknown));
+	(void)close(fd);
+}
+
+static void
+a_grant_holds_for_one_socket(void **state)
+{
+	struct fixture *f = *state;
+	struct pair p = connect_from("127.0.0.7"), q = connect_from("127.0.0.7");
+	const struct who *b = who_by_id(f->t, STR("b"));
+
+	assert_int_equal(who_grant(f->t, cookie(p.accepted, 57), b->handle), ST_OK);
+	assert_ptr_equal(who_by_socket(f->t, p.accepted), b);
+	assert_null(who_by_socket(f->t, q.accepted));
+	pair_close(&p);
+	pair_close(&q);
+}
+
+static void
+the_oldest_grant_goes_first(void **state)
+{
+	struct fixture *f = *state;
+	struct pair p = connect_from("127.0.0.7");
+	const struct who *b = who_by_id(f->t, STR("b"));
+	uint64_t own = cookie(p.accepted, 57);
+
+	assert_int_equal(who_grant(f->t, own, b->handle), ST_OK);
+	for (uint64_t i = 1; i < 65536; i++)
+		assert_int_equal(who_grant(f->t, own + (i << 32), b->handle), ST_OK);
+	assert_ptr_equal(who_by_socket(f->t, p.accepted), b);
+	assert_int_equal(who_grant(f->t, own + (UINT64_C(70000) << 32), b->handle),
+			 ST_OK);
+	assert_null(who_by_socket(f->t, p.accepted));
+	pair_close(&p);
+}
+
+static void
+an_attached_sandbox_keeps_its_names_and_follows_its_policy(void **state)
+{
+	struct fixture *f = *state;
+	char id[] = "attached";
+	struct who names = { .id = str_from(id), .user = STR("u") };
+	uint32_t handle = HANDLE_ATTACHED + 5;
+
+	assert_int_equal(who_attach(f->t, handle, 12345, &names, STR("p")), ST_OK);
+	id[0] = 'X'; /* copied: the caller's bytes may go */
+	const struct who *w = who_by_handle(f->t, handle);
+	assert_true(str_eq(w->id, STR("attached")));
+	assert_int_equal(w->policy, image_policy_by_name(f->im, STR("p")));
+	assert_int_equal(w->netns_cookie, 12345);
+	assert_ptr_equal(who_by_id(f->t, STR("attached")), w);
+	assert_int_equal(who_attach(f->t, handle + 1, 12345, &names, STR("p")),
+			 ST_CONFLICT);
+
+	struct image *other = make_image("policies: {z: {allow: []}}\n");
+	assert_int_equal(who_set_image(f->t, other), ST_OK);
+	assert_int_equal(who_by_handle(f->t, handle)->policy, POLICY_NONE);
+	assert_int_equal(who_set_image(f->t, f->im), ST_OK);
+	image_close(other);
+	who_detach(f->t, handle);
+	who_detach(f->t, handle);
+	assert_null(who_by_handle(f->t, handle));
+	assert_int_equal(who_attach(f->t, handle + 1, 12345, &names, STR("p")), ST_OK);
+}
+
+static void
+the_own_namespace_cannot_be_attached(void **state)
+{
+	struct fixture *f = *state;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct who names = { .id = STR("x") };
+
+	assert_int_equal(
+		who_attach(f->t, HANDLE_ATTACHED, cookie(fd, 71), &names, STR("p")),
+		ST_BAD_MESSAGE);
+	assert_int_equal(who_attach(f->t, 3, 999, &names, STR("p")), ST_BAD_MESSAGE);
+	(void)close(fd);
+}
+
+static void
+all_are_visited_once(void **state)
+{
+	struct fixture *f = *state;
+	struct who names = { .id = STR("x") };
+	size_t at = 0, n = 0;
+
+	for (uint32_t i = 0; i < 20; i++)
+		assert_int_equal(who_attach(f->t, HANDLE_ATTACHED + i, 1000000 + i,
+					    &names, STR("p")),
+				 ST_OK);
+	while (who_next(f->t, &at) != NULL)
+		n++;
+	assert_int_equal(n, 22);
+}
+
+static void
+what_is_no_inet_socket_is_nobody(void **state)
+{
+	struct fixture *f = *state;
+	int fds[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	assert_null(who_by_socket(f->t, fds[0]));
+	assert_null(who_by_socket(f->t, -1));
+	assert_null(who_by_handle(f->t, 0));
+	assert_null(who_by_handle(f->t, 3));
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_connection_is_known_by_its_source),
+		TEST(a_datagram_is_known_by_its_source),
+		TEST(a_grant_holds_for_one_socket),
+		TEST(the_oldest_grant_goes_first),
+		TEST(an_attached_sandbox_keeps_its_names_and_follows_its_policy),
+		TEST(the_own_namespace_cannot_be_attached),
+		TEST(all_are_visited_once),
+		TEST(what_is_no_inet_socket_is_nobody),
+	};
+
+	return cmocka_run_group_tests_name("who", tests, NULL, NULL);
+}
