@@ -262,10 +262,8 @@ lost(void *ctx, struct ask_line *line, enum status why)
 
 	s->losses++;
 	s->lost = why;
-	if (line == s->asking)
-		s->asking = NULL;
-	else
-		s->answering = NULL;
+	s->asking = line == s->asking ? NULL : s->asking;
+	s->answering = line == s->answering ? NULL : s->answering;
 	ask_line_free(line);
 	loop_stop(s->loop);
 }

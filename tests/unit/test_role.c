@@ -8,52 +8,13 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "conf/conf.h"
-#include "proxy/io/role.h"
+#include "tests/unit/super_bench.h"
 
-/* The test is super; the role is a child. */
-struct scene {
-	struct ask_end line;
-	pid_t child;
-	char space[ASK_BODY_MAX + 8];
-	int ring_fd, bell, stats_fd, image_fd;
-	uint32_t seq;
-};
-
-static const char config[] = "state_dir: /tmp\n"
-			     "resolver: {servers: [\"127.0.0.1\"]}\n"
-			     "policies:\n"
-			     "  coding:\n"
-			     "    allow:\n"
-			     "      - {hosts: [a.example.test]}\n";
-
-static int
-compile(void)
-{
-	struct conf_files files;
-	struct report report;
-	struct conf *conf;
-	int fd = -1;
-
-	conf_files_init(&files);
-	assert_int_equal(report_init(&report), ST_OK);
-	assert_int_equal(conf_files_add(&files, CONF_MAIN, STR("test.yaml"),
-					str_of(config, sizeof config - 1)),
-			 ST_OK);
-	assert_int_equal(conf_compile(&files, &report, &conf), ST_OK);
-	assert_int_equal(conf_seal(conf, &fd), ST_OK);
-	conf_free(conf);
-	report_done(&report);
-	conf_files_done(&files);
-	return fd;
-}
-
-/* The child. */
+/* The test is super, the role its child.  The child: */
 
 static struct role_self *
 self_of(void *ctx)
@@ -126,61 +87,6 @@ be_a_role(int line)
 
 /* Super's side. */
 
-static void
-tell(struct scene *s, enum ask a, struct str body, const int *fds, size_t fds_n)
-{
-	assert_int_equal(ask_send(&s->line, a, false, ++s->seq, body, fds, fds_n),
-			 ST_OK);
-}
-
-static void
-tell_number(struct scene *s, enum ask a, uint64_t generation, const int *fds,
-	    size_t fds_n)
-{
-	CLEANUP(buf_done) struct buf b;
-
-	buf_init(&b, 16);
-	buf_put_u64(&b, generation);
-	tell(s, a, str_of(b.p, b.len), fds, fds_n);
-}
-
-static void
-give(struct scene *s, enum give kind, uint32_t index, struct str text, const int *fds,
-     size_t fds_n)
-{
-	CLEANUP(buf_done) struct buf b;
-
-	buf_init(&b, 100);
-	give_put(&b, kind, index, text);
-	tell(s, ASK_GIVE, str_of(b.p, b.len), fds, fds_n);
-}
-
-static void
-expect(struct scene *s, enum ask a, enum status st, uint64_t generation)
-{
-	struct ask_msg m;
-
-	assert_int_equal(ask_recv(&s->line, s->space, &m), ST_OK);
-	assert_true(m.is_answer);
-	assert_int_equal(m.ask, a);
-	assert_int_equal(m.seq, s->seq);
-	struct wire w = wire_from(m.body);
-	assert_int_equal(wire_u16(&w), st);
-	assert_int_equal(wire_u64(&w), generation);
-	assert_false(w.is_bad);
-}
-
-static void
-expect_exit(struct scene *s, int code)
-{
-	int how;
-
-	assert_int_equal(waitpid(s->child, &how, 0), s->child);
-	s->child = 0;
-	assert_true(WIFEXITED(how));
-	assert_int_equal(WEXITSTATUS(how), code);
-}
-
 static int
 set_up(void **state)
 {
@@ -229,15 +135,6 @@ give_all(struct scene *s)
 	give(s, GIVE_RING, 5, STR(""), ring, 2);
 	give(s, GIVE_STATS, 5, STR(""), &s->stats_fd, 1);
 	give(s, GIVE_STATE, 9, STR("dir"), &s->bell, 1);
-}
-
-static void
-take_policy(struct scene *s, uint64_t generation)
-{
-	tell_number(s, ASK_PREPARE, generation, &s->image_fd, 1);
-	expect(s, ASK_PREPARE, ST_OK, generation);
-	tell_number(s, ASK_COMMIT, generation, NULL, 0);
-	expect(s, ASK_COMMIT, ST_OK, generation);
 }
 
 static void
