@@ -5,7 +5,7 @@
 
 #include "proxy/base/num.h"
 
-enum { WANT_A = 1, WANT_AAAA = 2, ASK_SIZE = 512 };
+enum { WANT_A = 1, WANT_AAAA = 2, ASK_SIZE = 512, HTTP_FORBIDDEN = 403 };
 
 struct pending {
 	struct list link;
@@ -84,6 +84,9 @@ resume(struct pending *p, struct query *q, const struct found *f)
 	st = query_judge(q);
 	if (st != ST_OK)
 		return query_refuse(q, st);
+	/* The dialer refuses a name whose every address the rule does not allow. */
+	if (f->st != ST_OK && status_words(f->st)->http == HTTP_FORBIDDEN)
+		return query_refuse(q, f->st);
 	if (f->st != ST_OK)
 		return query_fail(q, f->st);
 	return query_answer(q, f->addrs, f->n, f->ttl);

@@ -148,10 +148,11 @@ answer_synthetic(struct query *q, uint16_t slot)
 	return query_answer(q, &a, 1, TTL_SYNTHETIC);
 }
 
+/* One label is fine here: resolver.hosts may have it, and policy decides anyway. */
 enum status
 query_judge(struct query *q)
 {
-	enum status st = dest_from_host(name_of(q), ANY_PORT, &q->dest);
+	enum status st = dest_from_host_single(name_of(q), ANY_PORT, &q->dest);
 
 	if (st != ST_OK)
 		return st;

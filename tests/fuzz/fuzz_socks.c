@@ -91,6 +91,21 @@ request_round_trip(struct str s)
 	need_bytes(&b, s, r.size);
 }
 
+/* Only success reads as success. */
+static void
+reply_is_honest(enum status st)
+{
+	CLEANUP(buf_done) struct buf b;
+
+	buf_init(&b, 100);
+	socks_put_reply(&b, st);
+	need(b.len == 10 && (b.p[1] == 0) == (st == ST_OK));
+	socks_put_login(&b, st == ST_OK);
+	need((b.p[11] == 0) == (st == ST_OK));
+	socks_put_method(&b, SOCKS_NO_METHOD);
+	need(b.len == 14 && b.st == ST_OK);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -99,6 +114,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	for (int which = 0; which < 3; which++)
 		splits_do_not_matter(which, s);
+	if (size > 0)
+		reply_is_honest((enum status)(data[0] % ST_COUNT));
 	login_round_trip(s);
 	request_round_trip(s);
 	return 0;

@@ -1,0 +1,642 @@
+"""The dns role as its neighbours see it: sandboxes ask, we are super and the dialer.
+
+The oracle for "no packet upstream" is the line to the dialer: it must stay silent.
+"""
+import ctypes
+import fcntl
+import mmap
+import os
+import pathlib
+import select
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from fake_dns import encode_name  # noqa: E402
+from role_line import (ASKS, ROOT, STATUS, Line, Role, Wire, compile_file, pair,  # noqa: E402
+                       str16)
+
+A, SOA, PTR, TXT, AAAA, SVCB, HTTPS, ANY = 1, 6, 12, 16, 28, 64, 65, 255
+NOERROR, FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED = range(6)
+DEMO, OTHER, SEEN, NOBODY = "127.0.0.5", "127.0.0.6", "127.0.0.7", "127.0.0.66"
+CLONE_NEWNET = 0x40000000
+SO_NETNS_COOKIE = 71
+HANDLE_ATTACHED = 1 << 24
+RING_DATA, RING_SIZE = 4096, 4 * 1024 * 1024
+SYNTH_SIZE = 4096 * 256 + 4096 * 512 * 256
+
+CONFIG = """
+listeners:
+  - {{name: egress, kind: transparent, address: "127.0.0.1:15001"}}
+  - {{name: names, kind: dns, address: "127.0.0.1:5353"}}
+limits: {{dns_per_second: {rate}}}
+dns: {{denied: {denied}}}
+sandboxes:
+  - {{id: demo, source: 127.0.0.5, user: alice, agent: coder, session: s1, policy: p}}
+  - {{id: other, source: 127.0.0.6, user: bob, agent: coder, session: s2, policy: p}}
+  - {{id: seen, source: 127.0.0.7, user: eve, agent: coder, session: s4, policy: watch}}
+policies:
+  p:
+    allow:
+      - {{hosts: {hosts}, ports: [443]}}
+      - {{hosts: [db.example.test], ports: [5432], protocol: tcp}}
+    deny:
+      - {{hosts: [bad.ok.test]}}
+  watch:
+    mode: observe
+    allow:
+      - {{hosts: [ok.test], ports: [443]}}
+"""
+
+
+def sealed(size, first=b""):
+    fd = os.memfd_create("given", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    os.pwrite(fd, first, 0)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
+    return fd
+
+
+class Ring:
+    """The row ring as the ledger reads it."""
+
+    def __init__(self, head=0):
+        start = struct.pack("Q", 0x31474E4952574F52).ljust(64, b"\0") + struct.pack("Q", head)
+        self.fd = sealed(RING_DATA + RING_SIZE, start)
+        self.bell = os.eventfd(0)
+        self.map = mmap.mmap(self.fd, RING_DATA + RING_SIZE)
+
+    def rows(self):
+        """All rows since the last call, as dicts."""
+        tail, = struct.unpack_from("Q", self.map, 128)
+        head, = struct.unpack_from("Q", self.map, 64)
+        found = []
+        while tail < head:
+            at = RING_DATA + tail % RING_SIZE
+            size, _ = struct.unpack_from("II", self.map, at)
+            found.append(self.row(self.map[at + 8:at + 8 + size]))
+            tail += 8 + (size + 7) // 8 * 8
+        struct.pack_into("Q", self.map, 128, tail)
+        return found
+
+    @staticmethod
+    def row(data):
+        wire = Wire(data)
+        wire.get("B")
+        row = {"kind": wire.str16().decode(), "code": wire.str16().decode()}
+        row["observed"] = wire.get("B")
+        wire.get("Q"), wire.get("Q"), wire.get("Q"), wire.get("Q")
+        for name in ("sandbox user agent session listener host address country method path "
+                     "rule detail").split():
+            row[name] = wire.str16().decode()
+        return row
+
+
+def query(name, kind=A, opt=1232, ident=0x1234, flags=0x0100, klass=1, version=0):
+    packet = struct.pack("!HHHHHH", ident, flags, 1, 0, 0, opt is not None)
+    packet += encode_name(name) + struct.pack("!HH", kind, klass)
+    if opt is not None:
+        packet += b"\0" + struct.pack("!HHBBHH", 41, opt, 0, version, 0, 0)
+    return packet
+
+
+class Answer:
+    """One parsed answer."""
+
+    def __init__(self, packet):
+        self.packet = packet
+        self.ident, flags, questions, answers, authority, extra = struct.unpack_from(
+            "!HHHHHH", packet)
+        assert flags & 0x8000
+        self.rcode, self.truncated = flags & 15, bool(flags & 0x200)
+        self.at, self.question = 12, b""
+        if questions:
+            self.skip_name()
+            self.at += 4
+            self.question = packet[12:self.at]
+        self.addresses, self.soa, self.ede, self.opt, self.ttls = [], False, None, False, []
+        for _ in range(answers + authority + extra):
+            self.record()
+        assert self.at == len(packet)
+
+    def skip_name(self):
+        while True:
+            size = self.packet[self.at]
+            if size >= 192:
+                self.at += 2
+                return
+            self.at += 1 + size
+            if size == 0:
+                return
+
+    def record(self):
+        self.skip_name()
+        kind, _, ttl, size = struct.unpack_from("!HHIH", self.packet, self.at)
+        data = self.packet[self.at + 10:self.at + 10 + size]
+        self.at += 10 + size
+        if kind == 41:
+            self.opt = True
+            self.rcode |= ttl >> 24 << 4
+            if size:
+                assert data[:2] == b"\0\x0f"
+                self.ede = struct.unpack_from("!H", data, 4)[0], data[6:].decode()
+            return
+        self.ttls.append(ttl)
+        if kind == SOA:
+            self.soa = True
+        if kind == A:
+            self.addresses.append(socket.inet_ntop(socket.AF_INET, data))
+        if kind == AAAA:
+            self.addresses.append(socket.inet_ntop(socket.AF_INET6, data))
+
+
+class Gate:
+    def __init__(self, tmp_path, ring_head=0, **more):
+        self.tmp_path = tmp_path
+        self.role = Role("sandgate-dns", self.image(**more), ["DIALER"])
+        self.dialer = self.role.lines["DIALER"]
+        self.ring = Ring(ring_head)
+        self.role.give("RING", 1, "", [self.ring.fd, self.ring.bell])
+        synth = sealed(SYNTH_SIZE)
+        self.role.give("SYNTH", 0, "", [synth])
+        os.close(synth)
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind(("0.0.0.0", 0))
+        self.tcp = socket.create_server(("0.0.0.0", 0))
+        self.port, self.tcp_port = self.udp.getsockname()[1], self.tcp.getsockname()[1]
+        self.role.give("LISTENER", 1, "udp", [self.udp.fileno()])
+        self.role.give("LISTENER", 1, "tcp", [self.tcp.fileno()])
+        self.clients = {}
+
+    def image(self, rate=500, denied="nxdomain", hosts='[ok.test, "*.ok.test"]'):
+        path = self.tmp_path / "sandgate.yaml"
+        path.write_text(CONFIG.format(rate=rate, denied=denied, hosts=hosts))
+        return compile_file(path)
+
+    def reload(self, **more):
+        self.role.take(self.image(**more))
+
+    def client(self, source=DEMO, to="127.0.0.1"):
+        if (source, to) not in self.clients:
+            sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            sock.bind((source, 0))
+            sock.connect((to, self.port))  # takes answers from that address only
+            self.clients[source, to] = sock
+        return self.clients[source, to]
+
+    def raw(self, packet, source=DEMO, to="127.0.0.1", timeout=5):
+        sock = self.client(source, to)
+        sock.send(packet)
+        return hear(sock, timeout)
+
+    def ask(self, name, kind=A, source=DEMO, to="127.0.0.1", **more):
+        packet = query(name, kind, **more)
+        answer = self.raw(packet, source, to)
+        assert answer.ident == 0x1234
+        return answer
+
+    def heard(self, timeout=5):
+        """(seq, handle, name, want) of the next question to the dialer, or None."""
+        sock = self.dialer.sock
+        if not select.select([sock], [], [], timeout)[0]:
+            return None
+        data = sock.recv(70000)
+        magic, ask, flags, seq = struct.unpack_from("!HBBI", data)
+        assert (magic, ask, flags) == (0x5347, ASKS["RESOLVE"], 0)
+        wire = Wire(data[8:])
+        got = seq, wire.get("I"), wire.str16().decode(), wire.get("B")
+        wire.end()
+        return got
+
+    def resolved(self, seq, status="OK", addresses=(), ttl=33):
+        body = struct.pack("!HIB", STATUS.index(status), ttl, len(addresses))
+        for text in addresses:
+            family = socket.AF_INET6 if ":" in text else socket.AF_INET
+            body += str16(socket.inet_pton(family, text))
+        self.dialer.sock.send(struct.pack("!HBBI", 0x5347, ASKS["RESOLVE"], 1, seq) + body)
+
+    def stream(self, source=DEMO):
+        return socket.create_connection(("127.0.0.1", self.tcp_port), timeout=5,
+                                        source_address=(source, 0))
+
+    def close(self):
+        for sock in self.clients.values():
+            sock.close()
+        self.udp.close()
+        self.tcp.close()
+        assert self.role.is_alive()
+        assert self.role.close() == 0
+
+
+def hear(sock, timeout=5):
+    if not select.select([sock], [], [], timeout)[0]:
+        return None
+    return Answer(sock.recv(5000))
+
+
+def hear_stream(sock):
+    def exactly(n):
+        data = b""
+        while len(data) < n:
+            more = sock.recv(n - len(data))
+            if not more:
+                return None
+            data += more
+        return data
+    size = exactly(2)
+    return size and Answer(exactly(struct.unpack("!H", size)[0]))
+
+
+def framed(packet):
+    return struct.pack("!H", len(packet)) + packet
+
+
+@pytest.fixture
+def gate(tmp_path):
+    made = Gate(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name, code", [
+    ("evil.test", "denied_by_policy"), ("secret.data.evil.test", "denied_by_policy"),
+    ("bad.ok.test", "denied_by_rule"), ("single", "denied_by_policy"),
+    ("1.2.3.4", "ip_literal"), ("127.1", "ip_literal_nonstandard"),
+    ("-a.ok.test", "bad_host"), ("xn--a.ok.test", "bad_host"), ("", "bad_host"),
+])
+def test_a_refused_name_causes_no_question_upstream(gate, name, code):
+    for kind in (A, AAAA, TXT, HTTPS, ANY):
+        got = gate.ask(name, kind)
+        assert (got.rcode, got.soa, got.ttls, got.addresses) == (NXDOMAIN, True, [5], [])
+        assert got.ede == (15, code)
+    assert gate.heard(0.1) is None
+    rows = gate.ring.rows()
+    assert len(rows) == 5
+    assert all(r["kind"] == "deny" and r["code"] == code and r["sandbox"] == "demo" and
+               r["user"] == "alice" and r["host"] == name and r["listener"] == "names"
+               for r in rows)
+    if code == "denied_by_rule":
+        assert "sandgate.yaml:" in rows[0]["rule"]
+
+
+def test_without_edns_there_is_no_opt_and_the_operator_may_choose_refused(gate):
+    got = gate.ask("evil.test", opt=None)
+    assert (got.rcode, got.opt, got.ede) == (NXDOMAIN, False, None)
+    gate.reload(denied="refused")
+    assert gate.ask("evil.test").rcode == REFUSED
+
+
+def test_an_allowed_name_is_asked_of_the_dialer(gate):
+    packet = query("wWw.Ok.Test")
+    gate.client().send(packet)
+    seq, handle, name, want = gate.heard()
+    assert (handle, name, want) == (1, "www.ok.test", 1)
+    row, = gate.ring.rows()  # before anything was sent upstream
+    assert (row["kind"], row["code"], row["host"]) == ("dns", "ok", "www.ok.test")
+    gate.resolved(seq, "OK", ["93.184.216.34", "93.184.216.35"])
+    got = hear(gate.client())
+    assert got.addresses == ["93.184.216.34", "93.184.216.35"]
+    assert got.ttls == [33, 33] and got.ede is None
+    assert got.question == packet[12:12 + len(got.question)]  # with its letters
+
+
+def test_ipv6_and_names_without_addresses(gate):
+    gate.client().send(query("ok.test", AAAA))
+    seq, _, _, want = gate.heard()
+    assert want == 2
+    gate.resolved(seq, "OK", ["2606:2800:220:1::1"])
+    assert hear(gate.client()).addresses == ["2606:2800:220:1::1"]
+    gate.client().send(query("ok.test", AAAA))
+    gate.resolved(gate.heard()[0], "OK")
+    got = hear(gate.client())
+    assert (got.rcode, got.soa, got.addresses) == (NOERROR, True, [])
+
+
+@pytest.mark.parametrize("status, rcode, ede", [
+    ("DNS_NOT_FOUND", NXDOMAIN, None), ("DNS_FAILED", SERVFAIL, (22, "dns_failed")),
+    ("ADDRESS_PRIVATE", SERVFAIL, (15, "address_private")),
+    ("NOMEM", SERVFAIL, (0, "no_memory")),
+])
+def test_what_the_dialer_could_not_do_is_told(gate, status, rcode, ede):
+    gate.client().send(query("ok.test"))
+    gate.resolved(gate.heard()[0], status)
+    got = hear(gate.client())
+    assert (got.rcode, got.ede) == (rcode, ede)
+    kinds = [r["kind"] for r in gate.ring.rows()]
+    assert kinds == (["dns", "deny"] if status == "ADDRESS_PRIVATE" else ["dns"])
+
+
+def test_observing_lets_a_name_pass_and_says_what_would_have_been(gate):
+    gate.client(SEEN).send(query("evil.test"))
+    gate.resolved(gate.heard()[0], "OK", ["93.184.216.34"])
+    assert hear(gate.client(SEEN)).addresses == ["93.184.216.34"]
+    row, = gate.ring.rows()
+    assert (row["kind"], row["code"], row["observed"]) == ("dns", "denied_by_policy", 1)
+
+
+def test_a_name_of_a_tcp_rule_gets_an_address_of_the_sandboxs_own(gate):
+    got = gate.ask("db.example.test").addresses + gate.ask("db.example.test", AAAA).addresses
+    assert got[0].startswith("198.18.") and got[0] != "198.18.0.1"
+    assert got[1].startswith("fd5a:6761:7465::")
+    assert gate.ask("DB.example.test").addresses == got[:1]
+    assert gate.heard(0.1) is None
+    assert [r["kind"] for r in gate.ring.rows()] == ["dns"] * 3
+
+
+def test_the_gateways_own_name_needs_no_policy(gate):
+    assert gate.ask("sandgate.internal").addresses == ["198.18.0.1"]
+    got = gate.ask("sandgate.internal", AAAA)
+    assert (got.rcode, got.addresses, got.soa) == (NOERROR, [], True)
+    assert gate.ask("x.sandgate.internal").rcode == NXDOMAIN
+    assert gate.heard(0.1) is None
+
+
+@pytest.mark.parametrize("kind", [HTTPS, SVCB, TXT, SOA, ANY, 2, 15, 33, 257])
+def test_other_types_of_an_allowed_name_have_no_data(gate, kind):
+    got = gate.ask("ok.test", kind)
+    assert (got.rcode, got.soa, got.addresses) == (NOERROR, True, [])
+    assert gate.heard(0.1) is None
+
+
+def test_nothing_is_looked_up_backwards(gate):
+    assert gate.ask("4.3.2.10.in-addr.arpa", PTR).rcode == NXDOMAIN
+    assert gate.ask("ok.test", PTR).rcode == NXDOMAIN
+    assert gate.heard(0.1) is None
+
+
+def test_an_unknown_source_gets_nothing_of_its_bytes_back(gate):
+    got = gate.raw(query("secret.ok.test"), NOBODY)
+    assert (got.rcode, len(got.packet)) == (REFUSED, 12)
+    row, = gate.ring.rows()
+    assert (row["code"], row["sandbox"], row["host"]) == ("unknown_sandbox", "", "")
+
+
+@pytest.mark.parametrize("packet, rcode", [
+    (query("ok.test")[:-1], FORMERR), (query("ok.test") + b"!", FORMERR),
+    (query("ok.test", opt=None)[:4] + b"\0\0" + query("ok.test", opt=None)[6:], FORMERR),
+    (query("ok.test", opt=None)[:4] + b"\xff\xff" + query("ok.test", opt=None)[6:], FORMERR),
+    (struct.pack("!HHHHHH", 0x1234, 0x100, 1, 0, 0, 0) + b"\xc0\x0c\0\1\0\1", FORMERR),
+    (query("ok.test", flags=0x2000), NOTIMP), (query("ok.test", flags=0x2800), NOTIMP),
+    (query("ok.test") + bytes(5000), FORMERR), (query("a*b.ok.test"), FORMERR),
+])
+def test_malformed_queries(gate, packet, rcode):
+    got = gate.raw(packet)
+    assert (got.rcode, got.ident, len(got.packet)) == (rcode, 0x1234, 12)
+    assert gate.heard(0.1) is None
+    assert gate.ask("evil.test").rcode == NXDOMAIN
+
+
+def test_what_is_no_query_is_not_answered(gate):
+    for packet in (b"", b"x", bytes(11), query("ok.test", flags=0x8180)):
+        assert gate.raw(packet, timeout=0.1) is None
+    assert gate.ring.rows() == []
+
+
+def test_other_edns_versions_and_classes(gate):
+    assert gate.ask("ok.test", version=1).rcode == 16
+    got = gate.ask("version.bind", TXT, klass=3)
+    assert (got.rcode, got.ede) == (NOTIMP, (15, "method_refused"))
+
+
+def test_answers_that_do_not_fit_are_truncated_and_whole_over_tcp(gate):
+    many = [f"2606:2800:220:1::{i:x}" for i in range(1, 31)]
+    gate.client().send(query("ok.test", AAAA, opt=600))
+    gate.resolved(gate.heard()[0], "OK", many)
+    got = hear(gate.client())
+    assert got.truncated and got.addresses == [] and len(got.packet) <= 600
+    with gate.stream() as sock:
+        sock.sendall(framed(query("ok.test", AAAA)))
+        gate.resolved(gate.heard()[0], "OK", many)
+        assert hear_stream(sock).addresses == many
+
+
+def test_the_answer_leaves_from_the_address_that_was_asked(gate):
+    for to in ("127.0.0.1", "127.8.8.8", "127.1.1.1"):
+        assert gate.ask("evil.test", to=to).rcode == NXDOMAIN
+
+
+def test_a_socket_for_both_families(gate):
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as both:
+        both.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        both.bind(("::", 0))
+        gate.role.give("LISTENER", 1, "udp", [both.fileno()])
+        port = both.getsockname()[1]
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as four:
+            four.bind((DEMO, 0))
+            four.connect(("127.9.9.9", port))
+            four.send(query("evil.test"))
+            assert hear(four).rcode == NXDOMAIN
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as six:
+            six.connect(("::1", port))
+            six.send(query("evil.test"))
+            assert hear(six).rcode == REFUSED  # nobody has that source
+
+
+def test_tcp_byte_by_byte_and_pipelined(gate):
+    with gate.stream() as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in framed(query("evil.test")):
+            sock.send(bytes([byte]))
+            time.sleep(0.002)
+        assert hear_stream(sock).rcode == NXDOMAIN
+        sock.sendall(b"".join(framed(query("evil.test", ident=i)) for i in range(300)))
+        assert [hear_stream(sock).ident for _ in range(300)] == list(range(300))
+
+
+def test_tcp_answers_come_when_they_are_ready(gate):
+    with gate.stream() as sock:
+        sock.sendall(framed(query("a.ok.test", ident=1)) + framed(query("evil.test", ident=2)))
+        assert hear_stream(sock).ident == 2
+        sock.shutdown(socket.SHUT_WR)
+        gate.resolved(gate.heard()[0], "OK", ["93.184.216.34"])
+        assert hear_stream(sock).ident == 1
+        assert sock.recv(1) == b""
+
+
+def test_more_under_way_than_a_connection_may_have_just_wait(gate):
+    with gate.stream() as sock:
+        sock.sendall(b"".join(framed(query(f"n{i}.ok.test", ident=i)) for i in range(40)))
+        got = []
+        for _ in range(40):
+            seq, _, name, _ = gate.heard()
+            gate.resolved(seq, "OK", ["93.184.216.34"])
+            got.append(hear_stream(sock).ident)
+        assert sorted(got) == list(range(40))
+
+
+@pytest.mark.parametrize("junk", [b"\0\0", b"\0\x0b", b"\xff\xff", b"GET / HTTP/1.1\r\n\r\n",
+                                  framed(query("ok.test", flags=0x8180))])
+def test_tcp_that_is_not_dns_is_closed(gate, junk):
+    with gate.stream() as sock:
+        sock.sendall(junk)
+        try:
+            assert sock.recv(1) == b""
+        except ConnectionResetError:
+            pass
+    assert gate.heard(0.1) is None
+
+
+def test_one_sandbox_cannot_take_all_connections(gate):
+    open_now = [gate.stream() for _ in range(40)]
+    served = 0
+    for sock in open_now:
+        try:
+            sock.sendall(framed(query("evil.test")))
+            served += hear_stream(sock) is not None
+        except OSError:
+            pass
+    assert served == 32
+    with gate.stream(OTHER) as sock:
+        sock.sendall(framed(query("evil.test")))
+        assert hear_stream(sock).rcode == NXDOMAIN
+    for sock in open_now:
+        sock.close()
+    time.sleep(0.1)
+    with gate.stream() as sock:
+        sock.sendall(framed(query("evil.test")))
+        assert hear_stream(sock).rcode == NXDOMAIN
+
+
+def test_one_sandbox_asking_fast_does_not_hurt_the_other(gate):
+    gate.reload(rate=5)
+    got = [gate.ask("evil.test") for _ in range(60)]
+    assert sum(a.rcode == NXDOMAIN for a in got) in range(10, 13)
+    assert got[-1].rcode == REFUSED and got[-1].ede == (15, "limit_rate")
+    assert gate.ask("evil.test", source=OTHER).rcode == NXDOMAIN
+    codes = [r["code"] for r in gate.ring.rows()]
+    assert codes.count("limit_rate") in (1, 2)  # told once a second
+
+
+def test_a_sandbox_may_have_only_so_many_questions_under_way(gate):
+    for i in range(80):
+        gate.client().send(query(f"n{i}.ok.test"))
+    asked = 0
+    while gate.heard(0.3):
+        asked += 1
+    assert asked == 64
+    gate.client(OTHER).send(query("ok.test"))
+    assert gate.heard() is not None
+
+
+def test_a_full_ring_stops_everything(tmp_path):
+    gate = Gate(tmp_path, ring_head=RING_SIZE)
+    for name in ("evil.test", "ok.test", "db.example.test", "sandgate.internal"):
+        got = gate.ask(name)
+        assert (got.rcode, got.ede) == (SERVFAIL, (0, "no_ledger"))
+    assert gate.heard(0.1) is None
+    gate.close()
+
+
+def test_a_question_under_way_is_judged_by_the_newest_policy(gate):
+    gate.client().send(query("ok.test"))
+    seq, _, _, _ = gate.heard()
+    gate.reload(hosts="[elsewhere.test]")
+    gate.resolved(seq, "OK", ["93.184.216.34"])
+    got = hear(gate.client())
+    assert (got.rcode, got.addresses, got.ede) == (NXDOMAIN, [], (15, "denied_by_policy"))
+
+
+def test_a_dead_dialer_is_told_and_a_new_one_used(gate):
+    gate.client().send(query("ok.test"))
+    assert gate.heard()
+    gate.dialer.close()
+    got = hear(gate.client())
+    assert (got.rcode, got.ede) == (SERVFAIL, (0, "no_dialer"))
+    assert gate.ask("ok.test").ede == (0, "no_dialer")
+    gate.dialer = gate.role.lines["DIALER"] = gate.role.new_line("DIALER")
+    gate.client().send(query("ok.test"))
+    gate.resolved(gate.heard()[0], "OK", ["93.184.216.34"])
+    assert hear(gate.client()).addresses == ["93.184.216.34"]
+
+
+def test_what_runs_may_finish_while_draining(gate):
+    gate.client().send(query("ok.test"))
+    seq, _, _, _ = gate.heard()
+    drain = gate.role.super.send("DRAIN", struct.pack("!I", 5000))
+    time.sleep(0.1)
+    assert gate.ask("evil.test", source=OTHER).ede == (15, "draining")
+    gate.resolved(seq, "OK", ["93.184.216.34"])
+    assert hear(gate.client()).addresses == ["93.184.216.34"]
+    gate.role.super.answer(drain)
+
+
+class Box:
+    """Sockets made in a network namespace of its own."""
+
+    def __init__(self):
+        libc = ctypes.CDLL(None, use_errno=True)
+        old = os.open("/proc/self/ns/net", os.O_RDONLY)
+        if libc.unshare(CLONE_NEWNET) != 0:
+            os.close(old)
+            pytest.skip("no network namespaces here")
+        try:
+            for command in ("link set lo up", "route add local default dev lo"):
+                subprocess.run(["ip", *command.split()], check=True)
+            self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            self.udp.bind(("0.0.0.0", 53))
+            self.tcp = socket.create_server(("0.0.0.0", 53))
+            self.client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            self.client.connect(("8.8.8.8", 53))
+            self.stream = socket.create_connection(("1.1.1.1", 53), timeout=5)
+        finally:
+            libc.setns(old, CLONE_NEWNET)
+            os.close(old)
+        self.cookie, = struct.unpack("Q", self.udp.getsockopt(socket.SOL_SOCKET,
+                                                              SO_NETNS_COOKIE, 8))
+
+    def close(self):
+        for sock in (self.udp, self.tcp, self.client, self.stream):
+            sock.close()
+
+
+def tell_sandbox(gate, handle, present, cookie=0, name="box"):
+    body = struct.pack("!IBQ", handle, present, cookie)
+    for text in (name, "carol", "coder", "s3", "p"):
+        body += str16(text)
+    gate.role.super.send("SANDBOX", body)
+    gate.reload()  # answered in order, so the role knows by now
+
+
+def test_an_attached_socket_is_the_identity(gate):
+    box = Box()
+    handle = HANDLE_ATTACHED + 3
+    gate.role.give("ATTACHED", handle, "dns-udp", [box.udp.fileno()])
+    gate.role.give("ATTACHED", handle, "dns-tcp", [box.tcp.fileno()])
+    box.client.send(query("ok.test"))
+    assert hear(box.client).rcode == REFUSED  # nobody yet
+    tell_sandbox(gate, handle, True, box.cookie)
+    box.client.send(query("evil.test"))  # to 8.8.8.8, and from there comes the answer
+    assert hear(box.client).rcode == NXDOMAIN
+    assert gate.ring.rows()[-1]["sandbox"] == "box"
+    box.stream.sendall(framed(query("ok.test")))
+    seq, asked, _, _ = gate.heard()
+    assert asked == handle
+    gate.resolved(seq, "OK", ["93.184.216.34"])
+    assert hear_stream(box.stream).addresses == ["93.184.216.34"]
+    tell_sandbox(gate, handle, False)
+    assert box.stream.recv(1) == b""
+    box.client.send(query("evil.test"))
+    assert hear(box.client, 0.2) is None  # only we hold the socket now
+    assert gate.ask("evil.test").rcode == NXDOMAIN
+    box.close()
+
+
+def test_a_useless_attached_socket_does_not_end_the_role(gate):
+    ours, theirs = socket.socketpair()
+    gate.role.give("ATTACHED", HANDLE_ATTACHED + 9, "dns-udp", [ours.fileno()])
+    gate.role.give("ATTACHED", HANDLE_ATTACHED + 9, "other", [theirs.fileno()])
+    assert gate.ask("evil.test").rcode == NXDOMAIN
+    ours.close(), theirs.close()
+
+
+def test_a_flood_of_one_socket_does_not_starve_the_other(gate):
+    gate.reload(rate=1000000)
+    flood = gate.client()
+    for _ in range(400):
+        flood.send(query("evil.test"))
+    assert gate.ask("evil.test", source=OTHER).rcode == NXDOMAIN
