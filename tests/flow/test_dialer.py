@@ -17,6 +17,7 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import mmdb  # noqa: E402
 from fake_dns import FakeDns  # noqa: E402
 from role_line import NONE, STATUS, Role, Wire, compile_file, str16  # noqa: E402
 
@@ -43,7 +44,7 @@ policies:
       - {{hosts: [self.test], ports: [443, 3128, 15001], addresses: ["127.0.0.0/8"]}}
       - {{hosts: [private.test], ports: [443], addresses: ["10.0.0.0/8"]}}
       - {{hosts: [db.test], ports: [5432], protocol: tcp}}
-      - {{cidrs: ["93.184.216.0/24"], ports: [443], protocol: tcp}}
+{rules}      - {{cidrs: ["93.184.216.0/24"], ports: [443], protocol: tcp}}
     deny:
       - {{hosts: [bad.ok.test]}}
 """
@@ -104,10 +105,11 @@ class Gate:
                          ["WORKER", "DNS", "CONTROL"])
         self.listener = socket.create_server(("127.0.0.1", 0))
 
-    def image(self, dns, extra="", ttl_min="5s", connect="5s", timeout="300ms"):
+    def image(self, dns, extra="", rules="", ttl_min="5s", connect="5s", timeout="300ms"):
         servers = ", ".join(f'"{d.address}:{d.port}"' for d in dns)
         path = self.tmp_path / "sandgate.yaml"
-        path.write_text(CONFIG.format(servers=servers, extra=extra, ttl_min=ttl_min,
+        path.write_text(CONFIG.format(servers=servers, extra=extra, rules=rules,
+                                      ttl_min=ttl_min,
                                       connect=connect, timeout=timeout))
         return compile_file(path)
 
@@ -493,6 +495,54 @@ def test_a_parent_proxy_is_dialled_in_place_of_the_host(gate, sink):
         assert dns.queries == []
     assert parent.dialled == ["10.0.0.9"]
     parent.close()
+
+
+GEO_RULES = """      - {hosts: [de.test], countries: [DE]}
+      - {hosts: [as.test], asns: [64500]}
+"""
+
+
+def test_countries_and_networks_come_from_the_databases(gate, sink, tmp_path):
+    mmdb.write(tmp_path / "country.mmdb", {"93.184.216.34/32": {"country": {"iso_code": "DE"}},
+                                           "93.184.216.35/32": {"country": {"iso_code": "FR"}},
+                                           "2606:2800::/32": {"country": {"iso_code": "DE"}}})
+    mmdb.write(tmp_path / "asn.mmdb", {"93.184.216.34/32": {"autonomous_system_number": ("u32", 64500)},
+                                       "93.184.216.35/32": {"autonomous_system_number": ("u32", 64501)}})
+    extra = f"geo: {{country_db: {tmp_path}/country.mmdb, asn_db: {tmp_path}/asn.mmdb}}"
+    zone = {"de.test": {"A": [PUBLIC]}, "as.test": {"A": [PUBLIC]}}
+    with FakeDns(zone) as dns:
+        one = gate(dns, extra=extra, rules=GEO_RULES, ttl_min="0s")
+        got = one.dial("de.test")
+        assert got["peer"] == PUBLIC and got["country"] == "DE"
+        assert one.dial("as.test")["peer"] == PUBLIC
+        zone["de.test"] = {"A": [PUBLIC_TOO], "AAAA": [PUBLIC6], "ttl": 0}
+        zone["as.test"] = {"A": [PUBLIC_TOO], "ttl": 0}
+        one = gate(dns, extra=extra, rules=GEO_RULES, ttl_min="0s")
+        assert one.dial("de.test")["peer"] == PUBLIC6
+        assert one.dial("as.test")["status"] == "DENIED_COUNTRY"
+        zone["de.test"] = {"A": ["93.184.216.77"], "ttl": 0}  # in no database
+        one = gate(dns, extra=extra, rules=GEO_RULES, ttl_min="0s")
+        assert one.dial("de.test")["status"] == "DENIED_COUNTRY"
+
+
+@pytest.mark.parametrize("damage", ["cut", "noise", "no metadata", "wrong count"])
+def test_a_damaged_database_is_refused_and_the_old_policy_stays(gate, sink, tmp_path, damage):
+    path = tmp_path / "country.mmdb"
+    extra = f"geo: {{country_db: {path}}}"
+    mmdb.write(path, {"93.184.216.0/24": {"country": {"iso_code": "DE"}}})
+    good = path.read_bytes()
+    with FakeDns({"ok.test": {"A": [PUBLIC]}}) as dns:
+        one = gate(dns, extra=extra)
+        assert one.dial("ok.test")["country"] == "DE"
+        path.write_bytes({"cut": good[:20], "noise": bytes(range(256)) * 8,
+                          "no metadata": good[:-120],
+                          "wrong count": good.replace(b"node_count\xc1", b"node_count\xc4")}[damage])
+        try:
+            descriptors = one.image([dns], extra=extra)
+        except ValueError:
+            return  # the compiler saw it first
+        assert one.role.prepare(descriptors) == "BAD_CONFIG"
+        assert one.dial("ok.test")["country"] == "DE"
 
 
 def test_a_drain_waits_for_what_runs_and_takes_nothing_new(gate, sink):
