@@ -5,7 +5,8 @@
 struct str
 str_from(const char *cstr)
 {
-	return cstr == NULL ? (struct str){ "", 0 } : (struct str){ cstr, strlen(cstr) };
+	return cstr == NULL ? (struct str){ "", 0 }
+			    : (struct str){ cstr, strlen(cstr) };
 }
 
 struct str
@@ -86,24 +87,4 @@ str_trim(struct str s)
 	while (s.n > 0 && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
 		s.n--;
 	return s;
-}
-
-char
-ascii_lower(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-bool
-ascii_is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-bool
-ascii_is_alpha(char c)
-{
-	char l = ascii_lower(c);
-
-	return l >= 'a' && l <= 'z';
 }

@@ -35,8 +35,25 @@ struct str str_cut(struct str *rest, char sep);
 /* Without the optional white space (SP, HTAB) of RFC 9110 at both ends. */
 struct str str_trim(struct str s);
 
-char ascii_lower(char c);
-bool ascii_is_digit(char c);
-bool ascii_is_alpha(char c);
+/* Inline: parsers ask for every octet. */
+static inline char
+ascii_lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static inline bool
+ascii_is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static inline bool
+ascii_is_alpha(char c)
+{
+	char l = ascii_lower(c);
+
+	return l >= 'a' && l <= 'z';
+}
 
 #endif

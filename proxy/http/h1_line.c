@@ -77,15 +77,17 @@ h1_line_field(struct str line, const struct h1_limits *lim, struct head *h)
 		return ST_BAD_HEADER;
 	if (h->fields_len >= lim->fields)
 		return ST_HEAD_TOO_LARGE;
-	unsigned look =
-		token_of(name) != TOKEN_NONE ? 0 : token_flags(token_folded(name));
-	if (look & TOKEN_IS_FRAMING)
-		return ST_BAD_HEADER;
-	if (look & (TOKEN_IS_HOP | TOKEN_IS_CREDENTIAL))
-		return ST_OK;
+	enum token t = token_folded(name);
+	if (!str_ieq(str_from(token_name(t)), name)) {
+		if (token_flags(t) & TOKEN_IS_FRAMING)
+			return ST_BAD_HEADER;
+		if (token_flags(t) & (TOKEN_IS_HOP | TOKEN_IS_CREDENTIAL))
+			return ST_OK;
+		t = TOKEN_NONE;
+	}
 	struct str copy = arena_copy(h->arena, line);
 	if (copy.p == NULL)
 		return ST_NOMEM;
-	return head_add_view(h, str_head(copy, name.n),
+	return head_add_view(h, t, str_head(copy, name.n),
 			     str_trim(str_skip(copy, name.n + 1)));
 }

@@ -15,12 +15,15 @@ static const struct token_row rows[TOKEN_COUNT] = {
 };
 #undef TOKEN
 
-/* Characters of a token, RFC 9110 section 5.6.2. */
+/* Characters of a token (RFC 9110 section 5.6.2), one bit each. */
 static bool
 is_tchar(char c)
 {
-	return ascii_is_alpha(c) || ascii_is_digit(c) ||
-	       (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
+	static const uint32_t bits[8] = { 0x00000000, 0x03ff6cfa, 0xc7fffffe,
+					  0x57ffffff };
+	unsigned char u = (unsigned char)c;
+
+	return bits[u / 32] >> u % 32 & 1;
 }
 
 bool
@@ -32,39 +35,50 @@ is_http_token(struct str s)
 	return s.n > 0;
 }
 
-enum token
-token_of(struct str name)
-{
-	for (unsigned t = 1; t < TOKEN_COUNT; t++)
-		if (rows[t].name.n == name.n && str_ieq(rows[t].name, name))
-			return (enum token)t;
-	return TOKEN_NONE;
-}
-
 static char
 fold(char c)
 {
 	return c == '_' || c == '.' ? '-' : ascii_lower(c);
 }
 
-static bool
-folds_to(struct str name, struct str known)
+/* Order of the table: length, then text; the name is folded. */
+static int
+compare(struct str name, struct str known)
 {
 	if (name.n != known.n)
-		return false;
-	for (size_t i = 0; i < name.n; i++)
-		if (fold(name.p[i]) != known.p[i])
-			return false;
-	return true;
+		return name.n < known.n ? -1 : 1;
+	for (size_t i = 0; i < name.n; i++) {
+		char c = fold(name.p[i]);
+		if (c != known.p[i])
+			return c < known.p[i] ? -1 : 1;
+	}
+	return 0;
 }
 
 enum token
 token_folded(struct str name)
 {
-	for (unsigned t = 1; t < TOKEN_COUNT; t++)
-		if (folds_to(name, rows[t].name))
-			return (enum token)t;
+	unsigned low = 1, high = TOKEN_COUNT;
+
+	while (low < high) {
+		unsigned mid = (low + high) / 2;
+		int order = compare(name, rows[mid].name);
+		if (order == 0)
+			return (enum token)mid;
+		if (order < 0)
+			high = mid;
+		else
+			low = mid + 1;
+	}
 	return TOKEN_NONE;
+}
+
+enum token
+token_of(struct str name)
+{
+	enum token t = token_folded(name);
+
+	return str_ieq(rows[t].name, name) ? t : TOKEN_NONE;
 }
 
 unsigned
@@ -127,11 +141,11 @@ grow(struct head *h)
 }
 
 enum status
-head_add_view(struct head *h, struct str name, struct str value)
+head_add_view(struct head *h, enum token t, struct str name, struct str value)
 {
 	if (h->fields_len == h->fields_cap && !grow(h))
 		return ST_NOMEM;
-	h->fields[h->fields_len++] = (struct field){ name, value, token_of(name) };
+	h->fields[h->fields_len++] = (struct field){ name, value, t };
 	return ST_OK;
 }
 
@@ -142,7 +156,7 @@ head_add(struct head *h, struct str name, struct str value)
 
 	if (n.p == NULL || v.p == NULL)
 		return ST_NOMEM;
-	return head_add_view(h, n, v);
+	return head_add_view(h, token_of(n), n, v);
 }
 
 enum status
@@ -233,7 +247,7 @@ head_nominates(const struct head *h, const struct field *f)
 static bool
 is_proxy_name(struct str name)
 {
-	return name.n > 6 && folds_to(str_head(name, 6), STR("proxy-"));
+	return name.n > 6 && compare(str_head(name, 6), STR("proxy-")) == 0;
 }
 
 bool

@@ -85,8 +85,9 @@ void head_init(struct head *h, struct arena *a);
 
 /* Name and value are copied; ST_NOMEM when the arena is full. */
 enum status head_add(struct head *h, struct str name, struct str value) MUSTCHECK;
-/* As head_add, for text that lives in the head's arena already. */
-enum status head_add_view(struct head *h, struct str name, struct str value) MUSTCHECK;
+/* As head_add, for text that lives in the head's arena already; t is token_of(name). */
+enum status head_add_view(struct head *h, enum token t, struct str name,
+			  struct str value) MUSTCHECK;
 /* Remove every field of this name, then add it once. */
 enum status head_set(struct head *h, struct str name, struct str value) MUSTCHECK;
 
