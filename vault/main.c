@@ -89,7 +89,8 @@ answer_sign(struct keeper *k, struct line *line, const struct ask_msg *m)
 	if (st == ST_OK)
 		st = buf_finish(&b, &answer);
 	if (st == ST_OK)
-		st = ask_send(&line->end, ASK_SIGN, true, m->seq, answer, NULL, 0);
+		st = ask_send(&line->end, ASK_SIGN, true, m->seq,
+			      ASK_LOAD(answer, NULL, 0));
 	/* A ledger that doesn't read its answers asks again when its deadline is over.
 	 */
 	return st == ST_AGAIN ? ST_OK : st;

@@ -10,11 +10,13 @@ struct list {
 	struct list *next, *prev;
 };
 
-#define LIST_OF(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
-#define list_each(it, head) for (struct list *it = (head)->next; it != (head); it = it->next)
+#define LIST_OF(link, type, member)                                                    \
+	((type *)(void *)((char *)(link)-offsetof(type, member)))
+#define list_each(it, head)                                                            \
+	for (struct list *it = (head)->next; it != (head); it = it->next)
 /* The loop body may remove and free `it`. */
-#define list_each_safe(it, head)                                                         \
-	for (struct list *it = (head)->next, *it##_next = it->next; it != (head);        \
+#define list_each_safe(it, head)                                                       \
+	for (struct list *it = (head)->next, *it##_next = it->next; it != (head);      \
 	     it = it##_next, it##_next = it->next)
 
 static inline void
@@ -44,6 +46,20 @@ list_remove(struct list *link)
 	link->prev->next = link->next;
 	link->next->prev = link->prev;
 	list_init(link);
+}
+
+/* Take the first out; NULL when there is none. */
+static inline struct list *
+list_pop(struct list *head)
+{
+	struct list *first = head->next;
+
+	if (first == head)
+		return NULL;
+	head->next = first->next;
+	head->next->prev = head;
+	list_init(first);
+	return first;
 }
 
 #endif

@@ -23,7 +23,8 @@ ask_super(struct control *c, enum ask a, struct str body, const int *fds, size_t
 		return ST_LIMIT_RATE;
 	if (++c->last_seq == 0)
 		c->last_seq = 1; /* 0 marks a free place */
-	st = ask_send(&c->role.super, a, false, c->last_seq, body, fds, fds_n);
+	st = ask_send(&c->role.super, a, false, c->last_seq,
+		      ASK_LOAD(body, fds, fds_n));
 	if (st == ST_OK)
 		*call = (struct super_call){ c->last_seq, fn, ctx };
 	return st;

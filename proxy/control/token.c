@@ -124,8 +124,8 @@ grant(struct control *c, int fd, const struct login *login)
 	buf_init(&b, 16);
 	buf_put_u64(&b, cookie);
 	buf_put_u32(&b, login->handle);
-	st = ask_call(c->dialer, ASK_GRANT, str_of(b.p, b.len), NULL, 0, granted, g,
-		      NULL);
+	st = ask_call(c->dialer, ASK_GRANT, ASK_LOAD(str_of(b.p, b.len), NULL, 0),
+		      granted, g, NULL);
 	if (st != ST_OK)
 		free(g);
 	return st;

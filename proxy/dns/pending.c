@@ -152,8 +152,8 @@ ask_dialer(struct pending *p, const struct query *q)
 	buf_put_u8(&b, q->msg.type == DNSMSG_A ? WANT_A : WANT_AAAA);
 	st = buf_finish(&b, &body);
 	if (st == ST_OK)
-		st = ask_call(p->dns->dialer, ASK_RESOLVE, body, NULL, 0, answered, p,
-			      &p->seq);
+		st = ask_call(p->dns->dialer, ASK_RESOLVE, ASK_LOAD(body, NULL, 0),
+			      answered, p, &p->seq);
 	return st;
 }
 

@@ -133,7 +133,7 @@ attach_fds(struct msghdr *mh, void *control, const int *fds, size_t fds_n)
 
 enum status
 ask_send(const struct ask_end *e, enum ask a, bool is_answer, uint32_t seq,
-	 struct str body, const int *fds, size_t fds_n)
+	 struct ask_load load)
 {
 	const struct ask_rule *rule = ask_rule(a);
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * ASK_FDS_MAX)] = {
@@ -143,19 +143,35 @@ ask_send(const struct ask_end *e, enum ask a, bool is_answer, uint32_t seq,
 				     is_answer };
 
 	need(is_in_turn(a, is_answer, e->self, e->peer));
-	need(fds_n <= (is_answer ? rule->back_fds : rule->fds) && fds_n <= ASK_FDS_MAX);
-	if (body.n > rule->size)
+	need(load.fds_n <= (is_answer ? rule->back_fds : rule->fds));
+	if (load.body.n > rule->size)
 		return ST_TOO_BIG;
 	for (unsigned i = 0; i < 4; i++)
 		head[4 + i] = (unsigned char)(seq >> (24 - 8 * i) & 0xff);
 	/* sendmsg() only reads, but its iovec isn't const. */
-	struct iovec iov[2] = { { head, HEAD }, { (void *)(uintptr_t)body.p, body.n } };
-	struct msghdr mh = { .msg_iov = iov, .msg_iovlen = body.n > 0 ? 2 : 1 };
-	attach_fds(&mh, control, fds, fds_n);
+	struct iovec iov[2] = { { head, HEAD },
+				{ (void *)(uintptr_t)load.body.p, load.body.n } };
+	struct msghdr mh = { .msg_iov = iov, .msg_iovlen = load.body.n > 0 ? 2 : 1 };
+	attach_fds(&mh, control, load.fds, load.fds_n);
 	return send_packet(e->fd, &mh);
 }
 
-/* False when there are more than any ask may carry; those are closed here. */
+/* Keeps one descriptor of a message, or closes it when no ask may carry so many. */
+static bool
+keep_fd(struct ask_msg *m, const unsigned char *at)
+{
+	int fd;
+
+	memcpy(&fd, at, sizeof fd);
+	if (m->fds_n == ASK_FDS_MAX) {
+		(void)close(fd);
+		return false;
+	}
+	m->fds[m->fds_n++] = fd;
+	return true;
+}
+
+/* False when there are too many. */
 static bool
 collect_fds(struct msghdr *mh, struct ask_msg *m)
 {
@@ -165,16 +181,8 @@ collect_fds(struct msghdr *mh, struct ask_msg *m)
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
 		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < n; i++) {
-			int fd;
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-			if (m->fds_n < ASK_FDS_MAX) {
-				m->fds[m->fds_n++] = fd;
-			} else {
-				(void)close(fd);
-				fits = false;
-			}
-		}
+		for (size_t i = 0; i < n; i++)
+			fits = keep_fd(m, CMSG_DATA(c) + i * sizeof(int)) && fits;
 	}
 	return fits;
 }

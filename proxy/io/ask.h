@@ -50,7 +50,7 @@ struct ask_rule { /* one row of asks.def */
 	uint32_t size, fds, back_fds, deadline_ms, per_second;
 };
 
-struct ask_rate { /* a bucket of asks.def's last column */
+struct ask_rate {              /* a bucket of asks.def's last column */
 	uint64_t at_ms, milli; /* filled up to then; thousandths of an ask left */
 };
 
@@ -61,15 +61,24 @@ bool ask_is_legal(enum ask a, enum role from, enum role to);
 /* Takes one from the bucket, which holds a second's worth (a zeroed one is full).
  * slack: what the answerer allows over the table, so that an asker that keeps to it is
  * never cut off by a difference of clocks.  Always true where the table says 0. */
-bool ask_rate_take(struct ask_rate *r, enum ask a, uint32_t slack, uint64_t now_ms) MUSTCHECK;
+bool ask_rate_take(struct ask_rate *r, enum ask a, uint32_t slack,
+		   uint64_t now_ms) MUSTCHECK;
+
+struct ask_load { /* what an ask or answer carries; all of it the caller's */
+	struct str body;
+	const int *fds;
+	size_t fds_n;
+};
+#define ASK_LOAD(body, fds, n) ((struct ask_load){ (body), (fds), (n) })
 
 /* The descriptors are duplicated by the kernel; the caller keeps its own. */
 enum status ask_send(const struct ask_end *e, enum ask a, bool is_answer, uint32_t seq,
-		     struct str body, const int *fds, size_t fds_n) MUSTCHECK;
+		     struct ask_load load) MUSTCHECK;
 /* ST_OK, ST_AGAIN, ST_END (peer gone), ST_BAD_MESSAGE (close the line; descriptors that
  * came with it are closed).
  * space holds ASK_BODY_MAX + 8 bytes and must outlive the message. */
-enum status ask_recv(const struct ask_end *e, char *space, struct ask_msg *ret_msg) MUSTCHECK;
+enum status ask_recv(const struct ask_end *e, char *space,
+		     struct ask_msg *ret_msg) MUSTCHECK;
 /* Take descriptor i out of the message; -1 if it carries none. */
 int ask_msg_take(struct ask_msg *m, size_t i);
 void ask_msg_done(struct ask_msg *m);
@@ -86,15 +95,17 @@ typedef void (*ask_answer_fn)(void *ctx, enum status st, struct ask_msg *m);
 
 /* Takes over e->fd (made non-blocking). */
 enum status ask_line_new(struct loop *l, const struct ask_end *e, ask_heard_fn heard,
-			 ask_lost_fn lost, void *ctx, struct ask_line **ret_line) MUSTCHECK;
+			 ask_lost_fn lost, void *ctx,
+			 struct ask_line **ret_line) MUSTCHECK;
 void ask_line_free(struct ask_line *line); /* closes; open calls are dropped silently */
 
 /* ret_seq may be NULL.  The answer never comes before this returns.  ST_AGAIN: too much
- * waits already; ST_LIMIT_RATE: the table allows no more now; ST_END: the line is dead. */
-enum status ask_call(struct ask_line *line, enum ask a, struct str body, const int *fds,
-		     size_t fds_n, ask_answer_fn fn, void *ctx, uint32_t *ret_seq) MUSTCHECK;
+ * waits already; ST_LIMIT_RATE: the table allows no more now; ST_END: the line is dead.
+ */
+enum status ask_call(struct ask_line *line, enum ask a, struct ask_load load,
+		     ask_answer_fn fn, void *ctx, uint32_t *ret_seq) MUSTCHECK;
 enum status ask_tell(struct ask_line *line, enum ask a, struct str body, const int *fds,
-		     size_t fds_n) MUSTCHECK; /* deadline 0 asks: no answer */
+		     size_t fds_n) MUSTCHECK;         /* deadline 0 asks: no answer */
 void ask_cancel(struct ask_line *line, uint32_t seq); /* the callback won't come */
 enum status ask_answer(struct ask_line *line, enum ask a, uint32_t seq, struct str body,
 		       const int *fds, size_t fds_n) MUSTCHECK;

@@ -29,9 +29,7 @@ struct out { /* what ask_send() takes */
 	enum ask ask;
 	bool is_answer;
 	uint32_t seq;
-	struct str body;
-	const int *fds;
-	size_t fds_n;
+	struct ask_load load;
 };
 
 struct packet { /* waits until the peer reads; owns its descriptors */
@@ -100,60 +98,86 @@ ask_line_new(struct loop *l, const struct ask_end *e, ask_heard_fn heard,
 /* Queue of what the peer hasn't read yet. */
 
 static void
-packet_free(struct ask_line *line, struct packet *p)
+packet_free(struct packet *p)
 {
-	list_remove(&p->link);
-	line->queue_n--;
-	line->queue_bytes -= p->out.body.n;
-	for (size_t i = 0; i < p->out.fds_n; i++)
+	for (size_t i = 0; i < p->out.load.fds_n; i++)
 		if (p->fds[i] >= 0)
 			(void)close(p->fds[i]);
 	free(p);
 }
 
+static struct packet *
+queue_first(struct ask_line *line)
+{
+	return LIST_OF(line->queue.next, struct packet, link);
+}
+
+static void
+queue_drop_first(struct ask_line *line)
+{
+	struct packet *p = LIST_OF(list_pop(&line->queue), struct packet, link);
+
+	line->queue_n--;
+	line->queue_bytes -= p->out.load.body.n;
+	packet_free(p);
+}
+
 static enum status
 send_out(struct ask_line *line, const struct out *o)
 {
-	return ask_send(&line->end, o->ask, o->is_answer, o->seq, o->body, o->fds,
-			o->fds_n);
+	return ask_send(&line->end, o->ask, o->is_answer, o->seq, o->load);
 }
 
 /* The caller keeps its descriptors and may close them at once: duplicate. */
 static bool
-copy_fds(struct packet *p, const struct out *o)
+copy_fds(struct packet *p, const struct ask_load *load)
 {
 	bool is_whole = true;
 
-	for (size_t i = 0; i < o->fds_n; i++) {
-		p->fds[i] = fcntl(o->fds[i], F_DUPFD_CLOEXEC, 0);
+	for (size_t i = 0; i < load->fds_n; i++) {
+		p->fds[i] = fcntl(load->fds[i], F_DUPFD_CLOEXEC, 0);
 		is_whole = is_whole && p->fds[i] >= 0;
 	}
 	return is_whole;
 }
 
 static enum status
-enqueue(struct ask_line *line, const struct out *o)
+packet_new(const struct out *o, struct packet **ret_p)
 {
-	if (o->body.n > ask_rule(o->ask)->size)
-		return ST_TOO_BIG;
-	if (line->queue_n >= QUEUE_MAX || o->body.n > QUEUE_BYTES - line->queue_bytes)
-		return ST_AGAIN;
-	struct packet *p = malloc(sizeof *p + o->body.n);
+	struct str body = o->load.body;
+	struct packet *p = malloc(sizeof *p + body.n);
+
 	if (p == NULL)
 		return ST_NOMEM;
 	p->out = *o;
-	p->out.fds = p->fds;
-	p->out.body = str_of(p->body, o->body.n);
-	if (o->body.n > 0)
-		memcpy(p->body, o->body.p, o->body.n);
-	bool is_whole = copy_fds(p, o);
-	list_append(&line->queue, &p->link);
-	line->queue_n++;
-	line->queue_bytes += o->body.n;
-	if (!is_whole) {
-		packet_free(line, p);
+	p->out.load.fds = p->fds;
+	p->out.load.body = str_of(p->body, body.n);
+	if (body.n > 0)
+		memcpy(p->body, body.p, body.n);
+	if (!copy_fds(p, &o->load)) {
+		packet_free(p);
 		return ST_NO_FILES;
 	}
+	*ret_p = p;
+	return ST_OK;
+}
+
+static enum status
+enqueue(struct ask_line *line, const struct out *o)
+{
+	size_t n = o->load.body.n;
+	struct packet *p;
+
+	if (n > ask_rule(o->ask)->size)
+		return ST_TOO_BIG;
+	if (line->queue_n >= QUEUE_MAX || n > QUEUE_BYTES - line->queue_bytes)
+		return ST_AGAIN;
+	enum status st = packet_new(o, &p);
+	if (st != ST_OK)
+		return st;
+	list_append(&line->queue, &p->link);
+	line->queue_n++;
+	line->queue_bytes += n;
 	loop_io_want(&line->io, LOOP_READ | LOOP_WRITE);
 	return ST_OK;
 }
@@ -177,10 +201,9 @@ static void
 flush(struct ask_line *line)
 {
 	for (int i = 0; i < BATCH && !list_is_empty(&line->queue); i++) {
-		struct packet *p = LIST_OF(line->queue.next, struct packet, link);
-		if (send_out(line, &p->out) == ST_AGAIN)
+		if (send_out(line, &queue_first(line)->out) == ST_AGAIN)
 			return;
-		packet_free(line, p);
+		queue_drop_first(line);
 	}
 	if (list_is_empty(&line->queue))
 		loop_io_want(&line->io, LOOP_READ);
@@ -234,8 +257,8 @@ call_start(struct ask_line *line, struct call *c)
 }
 
 enum status
-ask_call(struct ask_line *line, enum ask a, struct str body, const int *fds,
-	 size_t fds_n, ask_answer_fn fn, void *ctx, uint32_t *ret_seq)
+ask_call(struct ask_line *line, enum ask a, struct ask_load load, ask_answer_fn fn,
+	 void *ctx, uint32_t *ret_seq)
 {
 	need(ask_rule(a)->deadline_ms > 0);
 	if (!ask_rate_take(&line->asked[a], a, 1, loop_now_ms(line->loop)))
@@ -244,7 +267,7 @@ ask_call(struct ask_line *line, enum ask a, struct str body, const int *fds,
 	if (c == NULL)
 		return ST_NOMEM;
 	*c = (struct call){ .seq = line->next_seq, .ask = a, .fn = fn, .ctx = ctx };
-	struct out o = { a, false, c->seq, body, fds, fds_n };
+	struct out o = { a, false, c->seq, load };
 	enum status st = post(line, &o);
 	if (st != ST_OK) {
 		free(c);
@@ -264,7 +287,7 @@ ask_tell(struct ask_line *line, enum ask a, struct str body, const int *fds,
 	need(ask_rule(a)->deadline_ms == 0);
 	if (!ask_rate_take(&line->asked[a], a, 1, loop_now_ms(line->loop)))
 		return ST_LIMIT_RATE;
-	struct out o = { a, false, 0, body, fds, fds_n };
+	struct out o = { a, false, 0, ASK_LOAD(body, fds, fds_n) };
 	return post(line, &o);
 }
 
@@ -272,7 +295,7 @@ enum status
 ask_answer(struct ask_line *line, enum ask a, uint32_t seq, struct str body,
 	   const int *fds, size_t fds_n)
 {
-	struct out o = { a, true, seq, body, fds, fds_n };
+	struct out o = { a, true, seq, ASK_LOAD(body, fds, fds_n) };
 
 	return post(line, &o);
 }
@@ -303,15 +326,15 @@ earliest(const struct ask_line *line)
 }
 
 static void
-expire(struct ask_line *line, struct list *calls, uint64_t now)
+expire(struct list *calls, uint64_t now)
 {
 	while (!list_is_empty(calls)) {
 		struct call *c = LIST_OF(calls->next, struct call, by_ask);
 		if (c->due_ms > now)
 			return;
+		(void)list_pop(calls);
 		call_end(c, ST_TIMEOUT, NULL);
 	}
-	(void)line;
 }
 
 static void
@@ -321,7 +344,7 @@ on_timer(void *ctx)
 	uint64_t now = loop_now_ms(line->loop);
 
 	for (size_t i = 0; i < ASK_COUNT; i++)
-		expire(line, &line->by_ask[i], now);
+		expire(&line->by_ask[i], now);
 	if (line->end.fd < 0)
 		return; /* an answer callback gave the line up */
 	line->timer_ms = earliest(line);
@@ -342,7 +365,16 @@ shut(struct ask_line *line)
 	(void)close(line->end.fd);
 	line->end.fd = -1;
 	while (!list_is_empty(&line->queue))
-		packet_free(line, LIST_OF(line->queue.next, struct packet, link));
+		queue_drop_first(line);
+}
+
+static void
+end_all(struct list *calls)
+{
+	struct list *link;
+
+	while ((link = list_pop(calls)) != NULL)
+		call_end(LIST_OF(link, struct call, by_ask), ST_END, NULL);
 }
 
 static void
@@ -350,11 +382,18 @@ lose(struct ask_line *line, enum status why)
 {
 	shut(line);
 	for (size_t i = 0; i < ASK_COUNT; i++)
-		while (!list_is_empty(&line->by_ask[i]))
-			call_end(LIST_OF(line->by_ask[i].next, struct call, by_ask),
-				 ST_END, NULL);
+		end_all(&line->by_ask[i]);
 	if (!line->is_freed)
 		line->lost(line->ctx, line, why);
+}
+
+static void
+drop_all(struct list *calls)
+{
+	struct list *link;
+
+	while ((link = list_pop(calls)) != NULL)
+		call_free(LIST_OF(link, struct call, by_ask));
 }
 
 static void
@@ -374,8 +413,7 @@ ask_line_free(struct ask_line *line)
 	line->is_freed = true;
 	shut(line);
 	for (size_t i = 0; i < ASK_COUNT; i++)
-		while (!list_is_empty(&line->by_ask[i]))
-			call_free(LIST_OF(line->by_ask[i].next, struct call, by_ask));
+		drop_all(&line->by_ask[i]);
 	loop_defer(line->loop, release, line);
 }
 

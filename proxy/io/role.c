@@ -37,7 +37,8 @@ answer(struct role_self *r, const struct ask_msg *m, enum status st,
 	buf_put_u64(&b, generation);
 	enum status sent = buf_finish(&b, &body);
 	if (sent == ST_OK)
-		sent = ask_send(&r->super, m->ask, true, m->seq, body, NULL, 0);
+		sent = ask_send(&r->super, m->ask, true, m->seq,
+				ASK_LOAD(body, NULL, 0));
 	/* Nobody reads a hundred answers behind: super is gone or stuck. */
 	if (sent != ST_OK)
 		role_die(r, "an answer to super", sent);
@@ -375,7 +376,7 @@ answer_start(struct role_self *r, const struct jail_report *report)
 	buf_put_u8(&b, (uint8_t)report->landlock_abi);
 	need(b.st == ST_OK);
 	enum status st = ask_send(&r->super, ASK_START, true, r->start_seq,
-				  str_of(b.p, b.len), NULL, 0);
+				  ASK_LOAD(str_of(b.p, b.len), NULL, 0));
 	if (st != ST_OK)
 		role_die(r, "an answer to super", st);
 }

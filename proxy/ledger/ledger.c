@@ -194,7 +194,8 @@ ask_to_sign(struct ledger *g)
 	buf_put(&b, chain_str(&g->signing.link));
 	enum status st = buf_finish(&b, &body);
 	if (st == ST_OK)
-		st = ask_call(g->keeper, ASK_SIGN, body, NULL, 0, on_signed, g, NULL);
+		st = ask_call(g->keeper, ASK_SIGN, ASK_LOAD(body, NULL, 0), on_signed,
+			      g, NULL);
 	g->is_signing = st == ST_OK;
 	return st;
 }

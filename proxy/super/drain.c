@@ -60,8 +60,9 @@ ask_drain(struct slot *slot, uint64_t deadline_ms)
 	slot->is_drained = false;
 	buf_init(&b, 16);
 	buf_put_u32(&b, (uint32_t)deadline_ms);
-	if (slot->line == NULL || ask_call(slot->line, ASK_DRAIN, str_of(b.p, b.len),
-					   NULL, 0, drained, slot, NULL) != ST_OK)
+	if (slot->line == NULL ||
+	    ask_call(slot->line, ASK_DRAIN, ASK_LOAD(str_of(b.p, b.len), NULL, 0),
+		     drained, slot, NULL) != ST_OK)
 		slot->is_drained = true;
 }
 

@@ -134,8 +134,9 @@ commit_slot(struct reload *r, struct slot *slot, bool is_same)
 	if (!is_same && has_listeners)
 		st = give(slot, GIVE_UNLISTEN, 0, "", NULL, 0);
 	if (st == ST_OK)
-		st = ask_call(slot->line, ASK_COMMIT, str_of(b.p, b.len), NULL, 0,
-			      committed, slot, NULL);
+		st = ask_call(slot->line, ASK_COMMIT,
+			      ASK_LOAD(str_of(b.p, b.len), NULL, 0), committed, slot,
+			      NULL);
 	if (st == ST_OK && !is_same)
 		st = give_listeners(slot, &r->listeners);
 	return st;
@@ -228,9 +229,10 @@ prepare_all(struct reload *r)
 		struct slot *slot = &s->slots[i];
 		if (slot->state != SLOT_SERVING || slot->line == NULL)
 			continue;
-		r->st = ask_call(slot->line, ASK_PREPARE, str_of(b.p, b.len),
-				 r->next.fds, policy_fds_n(&r->next), prepared, slot,
-				 NULL);
+		r->st = ask_call(slot->line, ASK_PREPARE,
+				 ASK_LOAD(str_of(b.p, b.len), r->next.fds,
+					  policy_fds_n(&r->next)),
+				 prepared, slot, NULL);
 		slot->is_asked = r->st == ST_OK;
 		r->waiting += slot->is_asked;
 	}

@@ -325,8 +325,8 @@ committed(void *ctx, enum status st, struct ask_msg *m)
 		return;
 	st = attach_tell_all(slot);
 	if (st == ST_OK)
-		st = ask_call(slot->line, ASK_START, STR(""), NULL, 0, started, slot,
-			      NULL);
+		st = ask_call(slot->line, ASK_START, ASK_LOAD(STR(""), NULL, 0),
+			      started, slot, NULL);
 	if (st != ST_OK)
 		start_failed(slot, "START", st);
 }
@@ -341,8 +341,8 @@ prepared(void *ctx, enum status st, struct ask_msg *m)
 		return;
 	buf_init(&b, 16);
 	buf_put_u64(&b, slot->generation);
-	st = ask_call(slot->line, ASK_COMMIT, str_of(b.p, b.len), NULL, 0, committed,
-		      slot, NULL);
+	st = ask_call(slot->line, ASK_COMMIT, ASK_LOAD(str_of(b.p, b.len), NULL, 0),
+		      committed, slot, NULL);
 	if (st != ST_OK)
 		start_failed(slot, "COMMIT", st);
 }
@@ -358,8 +358,10 @@ spawn_policy(struct slot *slot)
 		return;
 	buf_init(&b, 16);
 	buf_put_u64(&b, slot->generation);
-	st = ask_call(slot->line, ASK_PREPARE, str_of(b.p, b.len), s->policy.fds,
-		      policy_fds_n(&s->policy), prepared, slot, NULL);
+	st = ask_call(
+		slot->line, ASK_PREPARE,
+		ASK_LOAD(str_of(b.p, b.len), s->policy.fds, policy_fds_n(&s->policy)),
+		prepared, slot, NULL);
 	if (st != ST_OK)
 		start_failed(slot, "PREPARE", st);
 }

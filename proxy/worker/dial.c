@@ -221,7 +221,8 @@ dial_ask(struct dial *d, const struct conn *c, enum policy_way way)
 	buf_put_u8(&body, (uint8_t)way);
 	st = host.st != ST_OK ? host.st : body.st;
 	if (st == ST_OK)
-		st = ask_call(d->line, ASK_DIAL, str_of(body.p, body.len), &c->io.fd, 1,
+		st = ask_call(d->line, ASK_DIAL,
+			      ASK_LOAD(str_of(body.p, body.len), &c->io.fd, 1),
 			      on_answer, d, &d->seq);
 	buf_done(&host);
 	buf_done(&body);

@@ -124,9 +124,11 @@ login_start(struct conn *c, struct str id, struct str token, login_fn fn, void *
 	buf_init(&body, LOGIN_BODY_MAX);
 	wire_put_str(&body, id);
 	wire_put_str(&body, token);
-	st = body.st == ST_OK ? ask_call(l->line, ASK_WHO, str_of(body.p, body.len),
-					 &c->io.fd, 1, on_answer, l, &l->seq)
-			      : ST_AUTH_FAILED;
+	st = body.st == ST_OK
+		     ? ask_call(l->line, ASK_WHO,
+				ASK_LOAD(str_of(body.p, body.len), &c->io.fd, 1),
+				on_answer, l, &l->seq)
+		     : ST_AUTH_FAILED;
 	buf_done(&body);
 	if (st != ST_OK) {
 		free(l);

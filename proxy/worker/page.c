@@ -80,8 +80,8 @@ ask_last(struct turn *t)
 	buf_init(&b, 512);
 	wire_put_str(&b, t->x.who->id);
 	if (ledger == NULL || buf_finish(&b, &body) != ST_OK ||
-	    ask_call(ledger, ASK_LAST, body, NULL, 0, last_arrived, t, &t->ask_seq) !=
-		    ST_OK) {
+	    ask_call(ledger, ASK_LAST, ASK_LOAD(body, NULL, 0), last_arrived, t,
+		     &t->ask_seq) != ST_OK) {
 		turn_refuse(t, ST_NO_LEDGER);
 		return;
 	}

@@ -57,8 +57,8 @@ check_good(const struct ask_end *to, const struct ask_end *from, struct ask_msg 
 	need(m->fds_n <= (m->is_answer ? rule->back_fds : rule->fds));
 	for (size_t i = 0; i < m->fds_n; i++)
 		need(fcntl(m->fds[i], F_GETFD) == FD_CLOEXEC);
-	need(ask_send(from, m->ask, m->is_answer, m->seq, m->body, m->fds, m->fds_n) ==
-	     ST_OK);
+	need(ask_send(from, m->ask, m->is_answer, m->seq,
+		      ASK_LOAD(m->body, m->fds, m->fds_n)) == ST_OK);
 	need(recv(to->fd, again, sizeof again, MSG_DONTWAIT) == (ssize_t)packet.n);
 	need(memcmp(again, packet.p, packet.n) == 0);
 	ask_msg_done(m);

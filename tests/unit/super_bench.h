@@ -46,8 +46,9 @@ compile(void)
 static inline void
 tell(struct scene *s, enum ask a, struct str body, const int *fds, size_t fds_n)
 {
-	assert_int_equal(ask_send(&s->line, a, false, ++s->seq, body, fds, fds_n),
-			 ST_OK);
+	assert_int_equal(
+		ask_send(&s->line, a, false, ++s->seq, ASK_LOAD(body, fds, fds_n)),
+		ST_OK);
 }
 
 static inline void

@@ -74,8 +74,9 @@ an_ask_and_its_descriptor_arrive(void **state)
 	struct ask_msg m;
 	int here = STDERR_FILENO;
 
-	assert_int_equal(
-		ask_send(&s->worker, ASK_DIAL, false, 7, STR("body"), &here, 1), ST_OK);
+	assert_int_equal(ask_send(&s->worker, ASK_DIAL, false, 7,
+				  ASK_LOAD(STR("body"), &here, 1)),
+			 ST_OK);
 	assert_int_equal(ask_recv(&s->dialer, s->space, &m), ST_OK);
 	assert_int_equal(m.ask, ASK_DIAL);
 	assert_false(m.is_answer);
@@ -173,9 +174,9 @@ a_packet_longer_than_any_ask_is_refused(void **state)
 	memcpy(huge, (char[8]){ 0x53, 0x47, ASK_DIAL }, 8);
 	say_raw(s, str_of(huge, sizeof huge), 0);
 	assert_int_equal(ask_recv(&s->dialer, s->space, &m), ST_BAD_MESSAGE);
-	assert_int_equal(
-		ask_send(&s->worker, ASK_DIAL, false, 1, str_of(huge, 513), NULL, 0),
-		ST_TOO_BIG);
+	assert_int_equal(ask_send(&s->worker, ASK_DIAL, false, 1,
+				  ASK_LOAD(str_of(huge, 513), NULL, 0)),
+			 ST_TOO_BIG);
 }
 
 static void
@@ -187,8 +188,9 @@ a_closed_line_is_the_end(void **state)
 	(void)close(s->worker.fd);
 	s->worker.fd = -1;
 	assert_int_equal(ask_recv(&s->dialer, s->space, &m), ST_END);
-	assert_int_equal(ask_send(&s->dialer, ASK_DIAL, true, 1, STR(""), NULL, 0),
-			 ST_END);
+	assert_int_equal(
+		ask_send(&s->dialer, ASK_DIAL, true, 1, ASK_LOAD(STR(""), NULL, 0)),
+		ST_END);
 }
 
 static void
@@ -199,8 +201,9 @@ without_room_for_a_descriptor_the_ask_still_arrives(void **state)
 	struct rlimit old, low;
 	int here = STDERR_FILENO;
 
-	assert_int_equal(ask_send(&s->worker, ASK_DIAL, false, 7, STR("x"), &here, 1),
-			 ST_OK);
+	assert_int_equal(
+		ask_send(&s->worker, ASK_DIAL, false, 7, ASK_LOAD(STR("x"), &here, 1)),
+		ST_OK);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	low = (struct rlimit){ 0, old.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
@@ -319,8 +322,8 @@ call(struct scene *s, const char *text)
 {
 	int fd = STDERR_FILENO;
 
-	assert_int_equal(ask_call(s->asking, ASK_DIAL, str_from(text), &fd, 1, answered,
-				  s, &s->open_seq),
+	assert_int_equal(ask_call(s->asking, ASK_DIAL, ASK_LOAD(str_from(text), &fd, 1),
+				  answered, s, &s->open_seq),
 			 ST_OK);
 	s->calls++;
 }
@@ -360,8 +363,8 @@ a_peer_that_never_reads_does_not_eat_memory(void **state)
 	int fd = STDERR_FILENO, before = open_files();
 	unsigned n = 0;
 
-	while ((st = ask_call(s->asking, ASK_DIAL, STR("x"), &fd, 1, answered, s,
-			      NULL)) == ST_OK)
+	while ((st = ask_call(s->asking, ASK_DIAL, ASK_LOAD(STR("x"), &fd, 1), answered,
+			      s, NULL)) == ST_OK)
 		n++;
 	assert_true(st == ST_AGAIN || st == ST_NO_FILES);
 	assert_in_range(n, 100, 3000);
@@ -394,9 +397,9 @@ an_answer_to_a_call_never_made_kills_the_line(void **state)
 
 	s->manner = ANSWER_WRONG;
 	s->calls = 100;
-	assert_int_equal(
-		ask_call(s->asking, ASK_DIAL, STR(""), NULL, 0, answered, s, NULL),
-		ST_OK);
+	assert_int_equal(ask_call(s->asking, ASK_DIAL, ASK_LOAD(STR(""), NULL, 0),
+				  answered, s, NULL),
+			 ST_OK);
 	loop_run(s->loop);
 	assert_int_equal(s->losses, 1);
 	assert_int_equal(s->lost, ST_BAD_MESSAGE);
@@ -427,9 +430,9 @@ a_cancelled_call_is_never_called_back(void **state)
 	ask_cancel(s->asking, 12345);
 	s->calls = 1;
 	int fd = STDERR_FILENO;
-	assert_int_equal(
-		ask_call(s->asking, ASK_DIAL, STR("b"), &fd, 1, answered, s, NULL),
-		ST_OK);
+	assert_int_equal(ask_call(s->asking, ASK_DIAL, ASK_LOAD(STR("b"), &fd, 1),
+				  answered, s, NULL),
+			 ST_OK);
 	loop_run(s->loop);
 	assert_int_equal(s->answers, 1);
 	assert_string_equal(s->text, "b");
@@ -466,8 +469,8 @@ an_asker_is_limited_and_one_that_ignores_it_is_cut_off(void **state)
 			 ST_OK);
 	s->manner = KEEP_QUIET;
 	s->calls = UINT32_MAX;
-	while ((st = ask_call(line, ASK_WHO, STR(""), NULL, 0, answered, s, NULL)) ==
-	       ST_OK)
+	while ((st = ask_call(line, ASK_WHO, ASK_LOAD(STR(""), NULL, 0), answered, s,
+			      NULL)) == ST_OK)
 		n++;
 	assert_int_equal(st, ST_LIMIT_RATE);
 	assert_int_equal(n, 200);
@@ -476,9 +479,9 @@ an_asker_is_limited_and_one_that_ignores_it_is_cut_off(void **state)
 	s->stop_heard = 0;
 	/* 200 are left of the 400 that the answerer allows, and it fills slowly. */
 	for (int i = 0; i < 260; i++)
-		assert_int_equal(
-			ask_send(&worker, ASK_WHO, false, 500, STR(""), NULL, 0),
-			ST_OK);
+		assert_int_equal(ask_send(&worker, ASK_WHO, false, 500,
+					  ASK_LOAD(STR(""), NULL, 0)),
+				 ST_OK);
 	loop_run(s->loop);
 	assert_int_equal(s->losses, 1);
 	assert_int_equal(s->lost, ST_LIMIT_RATE);
@@ -498,8 +501,9 @@ a_call_without_an_answer_ends_at_its_deadline(void **state)
 	ledger = s->dialer;
 	worker.peer = ledger.self = ROLE_LEDGER;
 	assert_int_equal(ask_line_new(s->loop, &worker, heard, lost, s, &line), ST_OK);
-	assert_int_equal(ask_call(line, ASK_LAST, STR(""), NULL, 0, answered, s, NULL),
-			 ST_OK);
+	assert_int_equal(
+		ask_call(line, ASK_LAST, ASK_LOAD(STR(""), NULL, 0), answered, s, NULL),
+		ST_OK);
 	s->calls = 1;
 	uint64_t before = loop_now_ms(s->loop);
 	loop_run(s->loop);

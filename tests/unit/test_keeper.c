@@ -93,7 +93,7 @@ ask_sign(struct keeper *k, uint64_t segment, const struct chain_hash *head)
 	buf_put_u64(&b, segment);
 	buf_put(&b, chain_str(head));
 	assert_int_equal(ask_send(&k->ledger, ASK_SIGN, false, (uint32_t)segment,
-				  str_of(b.p, b.len), NULL, 0),
+				  ASK_LOAD(str_of(b.p, b.len), NULL, 0)),
 			 ST_OK);
 }
 
@@ -130,9 +130,9 @@ a_ledger_that_talks_nonsense_loses_its_line_and_its_successor_is_served(void **s
 	struct ask_msg m;
 
 	for (int i = 0; i < 20; i++) {
-		assert_int_equal(
-			ask_send(&k->ledger, ASK_SIGN, false, 1, STR("short"), NULL, 0),
-			ST_OK);
+		assert_int_equal(ask_send(&k->ledger, ASK_SIGN, false, 1,
+					  ASK_LOAD(STR("short"), NULL, 0)),
+				 ST_OK);
 		assert_int_equal(ask_recv(&k->ledger, k->scene.space, &m), ST_END);
 		(void)close(k->ledger.fd);
 		k->ledger.fd = give_line(k);
