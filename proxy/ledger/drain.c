@@ -257,8 +257,6 @@ step_back(struct drain *d)
 static void
 failed(struct drain *d, enum status st)
 {
-	if (d->store->is_open)
-		store_rollback(d->store);
 	if (d->retry_ms == 0)
 		log_error(d->log,
 			  "rows can't be stored (%s: %s); egress stops when the rings "
@@ -266,6 +264,8 @@ failed(struct drain *d, enum status st)
 			  status_code(st), sqlite3_errmsg(d->store->db));
 	d->retry_ms = d->retry_ms == 0 ? RETRY_FIRST_MS
 				       : num_min(d->retry_ms * 2, RETRY_MAX_MS);
+	if (d->store->is_open)
+		store_rollback(d->store);
 	step_back(d);
 }
 

@@ -2,7 +2,10 @@
 
 #include <string.h>
 
-enum { SHARE = 4 }; /* a sandbox's refusals may fill one part in so many */
+enum {
+	SHARE = 4,      /* a sandbox's refusals may fill one part in so many */
+	CUT_ROWS = 100, /* fewer aren't worth a segment: cuts and drops are rows too */
+};
 
 struct span { /* a closed segment */
 	uint64_t segment, first, last;
@@ -219,9 +222,9 @@ act(struct store *s, uint64_t now_us)
 		return st;
 	if (bytes <= s->limits.max_size)
 		return ST_END;
-	if (!has_closed) /* one row, the one that tells of the last cut, is not worth it
-			  */
-		return s->now.seq > s->now.first ? store_cut(s) : ST_END;
+	if (!has_closed)
+		return s->now.seq + 1 - s->now.first >= CUT_ROWS ? store_cut(s)
+								 : ST_END;
 	buf_init(&name, ROW_FIELD_MAX + 200);
 	struct span noisy = { 0 };
 	st = noisiest(s, &name, &noisy);

@@ -157,11 +157,12 @@ store_begin(struct store *s)
 	return st;
 }
 
-/* A full disk may have ended the transaction already; then this fails and may. */
+/* A full disk may have ended the transaction already. */
 void
 store_rollback(struct store *s)
 {
-	(void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	if (sqlite3_get_autocommit(s->db) == 0)
+		(void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
 	s->is_open = false;
 	s->now = s->committed;
 }
