@@ -1,0 +1,34 @@
+#ifndef PROXY_CLI_ADMIN_H
+#define PROXY_CLI_ADMIN_H
+/*
+ * admin: one request to the gateway that runs, over the address that its configuration
+ * names.  On a port the token is read from $SANDGATE_ADMIN_TOKEN.
+ */
+#include <jansson.h>
+
+#include "proxy/base/buf.h"
+
+struct admin_where { /* which gateway; all NULL: the default configuration's */
+	const char *config;
+	const char *state; /* its state directory, with admin.sock in it */
+};
+
+struct admin_wish {
+	const char *method, *path;
+	json_t *body;   /* NULL: none; stays the caller's */
+	const int *fds; /* go with the request; Unix socket only */
+	size_t fds_n;
+};
+
+struct admin_reply {
+	unsigned http;
+	json_t *body; /* the caller's; an object */
+};
+
+/* ST_NOT_FOUND: none runs there.  Says on standard error what is wrong. */
+enum status admin_call(const struct admin_where *where, const struct admin_wish *wish,
+		       struct admin_reply *ret_reply) MUSTCHECK;
+/* "code: message" of a refusal to standard error. */
+void admin_print_refusal(const struct admin_reply *r);
+
+#endif

@@ -1,0 +1,50 @@
+/* sandgate: the command line.  Each command is a file of its own; cmds.def lists them.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "proxy/base/base.h"
+#include "proxy/cli/cmds.h"
+
+struct command {
+	const char *name, *help;
+	int (*fn)(int argc, char **argv);
+};
+
+#define COMMAND(name, help) { #name, help, cmd_##name },
+static const struct command commands[] = {
+#include "proxy/cli/cmds.def"
+};
+#undef COMMAND
+
+static void
+print_help(FILE *to)
+{
+	(void)fprintf(to, "usage: sandgate COMMAND [ARGUMENTS]\n\n");
+	for (size_t i = 0; i < COUNT_OF(commands); i++)
+		(void)fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].help);
+	(void)fprintf(to, "\nsandgate(1) and sandgate.yaml(5) tell the rest.\n");
+}
+
+int
+main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "";
+
+	if (strcmp(name, "--version") == 0) {
+		(void)printf("sandgate %s\n", SG_VERSION);
+		return 0;
+	}
+	if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0) {
+		print_help(stdout);
+		return 0;
+	}
+	for (size_t i = 0; i < COUNT_OF(commands); i++) {
+		if (strcmp(name, commands[i].name) == 0)
+			return commands[i].fn(argc - 1, argv + 1);
+	}
+	if (name[0] != '\0')
+		(void)fprintf(stderr, "sandgate: there is no command `%s`\n\n", name);
+	print_help(stderr);
+	return 2;
+}

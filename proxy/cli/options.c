@@ -1,0 +1,38 @@
+#include "proxy/cli/options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+
+bool
+options_read(int argc, char **argv, struct options *ret_o)
+{
+	static const struct option known[] = {
+		{ "config", required_argument, NULL, 'c' },
+		{ "state", required_argument, NULL, 'S' },
+		{ "json", no_argument, NULL, 'j' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct options o = { { NULL, NULL }, false };
+	bool is_right = true;
+	int letter;
+
+	optind = 0;
+	while ((letter = getopt_long(argc, argv, "c:", known, NULL)) != -1) {
+		if (letter == 'c')
+			o.where.config = optarg;
+		else if (letter == 'S')
+			o.where.state = optarg;
+		else if (letter == 'j')
+			o.json = true;
+		else
+			is_right = false;
+	}
+	if (!is_right || optind != argc) {
+		(void)fprintf(stderr,
+			      "usage: sandgate %s [-c FILE | --state DIR] [--json]\n",
+			      argv[0]);
+		return false;
+	}
+	*ret_o = o;
+	return true;
+}
