@@ -258,7 +258,6 @@ dialer_done(struct dialer *d)
 	geo_close(d->networks);
 	loop_free(d->loop);
 	(void)close(d->watch);
-	free(d);
 }
 
 static void
@@ -274,27 +273,27 @@ serve(struct dialer *d)
 int
 main(void)
 {
-	struct dialer *d = calloc(1, sizeof(*d));
-	struct role_hooks hooks = { .ctx = d,
+	struct dialer d = { .watch = -1 };
+	struct role_hooks hooks = { .ctx = &d,
 				    .given = given,
 				    .prepare = prepare,
 				    .commit = commit,
 				    .drain = drain,
 				    .sandbox = on_sandbox };
 
-	if (d == NULL || jail_early(ROLE_DIALER, 0) != ST_OK || dialer_init(d) != ST_OK)
+	if (jail_early(ROLE_DIALER, 0) != ST_OK || dialer_init(&d) != ST_OK)
 		return 1;
-	role_start(&d->role, ROLE_DIALER, &hooks);
-	resolve_set_stats(d->resolve, d->role.stats);
-	role_enter(&d->role, NULL);
+	role_start(&d.role, ROLE_DIALER, &hooks);
+	resolve_set_stats(d.resolve, d.role.stats);
+	role_enter(&d.role, NULL);
 	/* In the jail, where a source of randomness could be out of reach. */
-	enum status st = upstream_test(d->up);
+	enum status st = upstream_test(d.up);
 	if (st != ST_OK) {
-		log_error(&d->role.log, "query ids and ports do not look random: %s",
+		log_error(&d.role.log, "query ids and ports do not look random: %s",
 			  status_code(st));
 		return 1;
 	}
-	serve(d);
-	dialer_done(d);
+	serve(&d);
+	dialer_done(&d);
 	return 0;
 }

@@ -317,7 +317,7 @@ receive(int sink, uint16_t *ret_id, uint16_t *ret_port)
 	struct pollfd p = { .fd = sink, .events = POLLIN };
 	struct sockaddr_in from;
 	socklen_t from_len = sizeof(from);
-	uint8_t packet[PACKET_QUERY_MAX];
+	uint8_t packet[PACKET_QUERY_MAX] = { 0 };
 
 	if (poll(&p, 1, TEST_WAIT_MS) != 1)
 		return ST_TIMEOUT;

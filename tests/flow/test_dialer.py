@@ -545,6 +545,35 @@ def test_a_damaged_database_is_refused_and_the_old_policy_stays(gate, sink, tmp_
         assert one.dial("ok.test")["country"] == "DE"
 
 
+def test_a_grant_is_for_one_socket_alone(gate, sink):
+    with FakeDns({"ok.test": {"A": [PUBLIC]}}) as dns:
+        one = gate(dns)
+        client, worker = one.accepted("127.0.0.6")
+        with client, worker:
+            assert one.hear(one.ask("ok.test", fd=worker.fileno()))["status"] == "UNKNOWN_SANDBOX"
+            cookie = worker.getsockopt(socket.SOL_SOCKET, 57, 8)  # SO_COOKIE
+            body, _ = one.role.lines["CONTROL"].call(
+                "GRANT", struct.pack("!QI", int.from_bytes(cookie, sys.byteorder), 1))
+            assert STATUS[Wire(body).get("H")] == "OK"
+            assert one.hear(one.ask("ok.test", fd=worker.fileno()))["peer"] == PUBLIC
+        assert one.dial("ok.test", source="127.0.0.6")["status"] == "UNKNOWN_SANDBOX"
+
+
+def test_one_sandbox_with_slow_names_leaves_room_for_others(gate, sink):
+    zone = {"*.ok.test": {"do": ["drop"]}, "self.test": {"A": ["127.0.0.1"]}}
+    extra = "limits: {connections: 512}"
+    with FakeDns(zone) as dns:
+        one = gate(dns, extra=extra, timeout="2s")
+        client, worker = one.accepted()
+        other, other_worker = one.accepted("93.184.216.99")
+        with client, worker, other, other_worker:
+            for i in range(400):
+                one.ask(f"slow{i}.ok.test", fd=worker.fileno())
+            start = time.monotonic()
+            assert one.hear(one.ask("self.test", fd=other_worker.fileno()))["peer"] == "127.0.0.1"
+            assert time.monotonic() - start < 1
+
+
 def test_a_drain_waits_for_what_runs_and_takes_nothing_new(gate, sink):
     with FakeDns({"ok.test": {"A": [PUBLIC], "delay": 0.2}}) as dns:
         one = gate(dns)
