@@ -31,7 +31,8 @@ enum give {
 	GIVE_LISTENER, /* index: listener in the image; text: "tcp" or "udp" */
 	GIVE_ATTACHED, /* index: sandbox handle; text: "tcp", "proxy", "dns-udp", "dns-tcp" */
 	GIVE_REVOKED,  /* index: sandbox handle: close its attached sockets */
-	GIVE_STATE,    /* text: the state directory; a descriptor of the role's own below it */
+	GIVE_STATE,    /* text: the role's own directory below the state directory; a
+	                * descriptor of it */
 	GIVE_ADMIN,    /* control: the admin listener; text: "unix" or "tcp" */
 	GIVE_SLOT,     /* index: own slot; text: name for the log */
 	GIVE_SYNTH,    /* dns: may be written; workers: read only; see synth.h */

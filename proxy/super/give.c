@@ -131,10 +131,11 @@ give_all_stats(struct slot *control)
 	return st;
 }
 
-/* The name of the state directory, and the role's own directory below it. */
+/* The role's own directory below the state directory. */
 static enum status
 give_state(struct slot *slot)
 {
+	CLEANUP(buf_done) struct buf path;
 	struct super *s = slot->super;
 	enum status st;
 	int fd;
@@ -142,7 +143,11 @@ give_state(struct slot *slot)
 	st = state_open_for(s, slot->role, &fd);
 	if (st != ST_OK)
 		return st;
-	st = give(slot, GIVE_STATE, 0, buf_cstr(&s->state_dir), &fd, 1);
+	buf_init(&path, 4096);
+	buf_putf(&path, "%s/%s", buf_cstr(&s->state_dir), slot->name);
+	st = buf_cstr(&path) == NULL
+		     ? ST_TOO_BIG
+		     : give(slot, GIVE_STATE, 0, buf_cstr(&path), &fd, 1);
 	(void)close(fd);
 	return st;
 }
