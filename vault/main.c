@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "proxy/base/clock.h"
@@ -144,25 +143,25 @@ turn(struct keeper *k)
 		if (fds[i + 1].revents != 0)
 			line_turn(k, &k->lines[i]);
 	if (fds[0].revents != 0 && role_heard(&k->role) != ST_OK)
-		exit(0); /* super is gone */
+		_exit(0); /* super is gone */
 }
 
 int
 main(void)
 {
-	struct keeper *k = calloc(1, sizeof *k);
-	struct role_hooks hooks = { .ctx = k, .given = given };
+	struct keeper k = { 0 };
+	struct role_hooks hooks = { .ctx = &k, .given = given };
 
-	if (k == NULL || jail_early(ROLE_KEEPER, 0) != ST_OK)
+	if (jail_early(ROLE_KEEPER, 0) != ST_OK)
 		return 1;
 	for (size_t i = 0; i < LINES; i++)
-		k->lines[i].end.fd = -1;
-	role_start(&k->role, ROLE_KEEPER, &hooks);
-	if (k->signer == NULL) {
-		log_error(&k->role.log, "no state directory was given");
+		k.lines[i].end.fd = -1;
+	role_start(&k.role, ROLE_KEEPER, &hooks);
+	if (k.signer == NULL) {
+		log_error(&k.role.log, "no state directory was given");
 		return 1;
 	}
-	role_enter(&k->role, NULL);
+	role_enter(&k.role, NULL);
 	for (;;)
-		turn(k);
+		turn(&k);
 }

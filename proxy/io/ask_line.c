@@ -325,16 +325,19 @@ earliest(const struct ask_line *line)
 	return first;
 }
 
+static bool
+is_due(const struct list *calls, uint64_t now)
+{
+	return !list_is_empty(calls) &&
+	       LIST_OF(calls->next, struct call, by_ask)->due_ms <= now;
+}
+
 static void
 expire(struct list *calls, uint64_t now)
 {
-	while (!list_is_empty(calls)) {
-		struct call *c = LIST_OF(calls->next, struct call, by_ask);
-		if (c->due_ms > now)
-			return;
-		(void)list_pop(calls);
-		call_end(c, ST_TIMEOUT, NULL);
-	}
+	while (is_due(calls, now))
+		call_end(LIST_OF(list_pop(calls), struct call, by_ask), ST_TIMEOUT,
+			 NULL);
 }
 
 static void
