@@ -1,40 +1,35 @@
 #include <stdio.h>
-#include <unistd.h>
 
-#include "conf/conf.h"
 #include "conf/image.h"
 #include "proxy/cli/ledger_read.h"
+#include "proxy/cli/where.h"
 #include "proxy/io/state_dir.h"
 
-/* What `state_dir:` of this file says; the file must be right as a whole, so that no
+/* What `state_dir:` of the file says; the file must be right as a whole, so that no
  * other ledger is looked at than the gateway writes. */
 static enum status
 from_config(const char *config, struct buf *state)
 {
-	CLEANUP(buf_done) struct buf text;
-	struct report report;
 	struct image *im = NULL;
-	int memfd = -1;
-	enum status st = report_init(&report);
+	enum status st = where_image(config, &im);
 
 	if (st != ST_OK)
 		return st;
-	st = conf_load(config, &report, &memfd);
-	if (st == ST_OK) {
-		st = image_open(memfd, &im);
-		(void)close(memfd);
-	}
-	if (st == ST_OK) {
-		st = state_dir_put(state, image_text(im, OPT_STATE_DIR));
-		image_close(im);
-	} else {
-		buf_init(&text, 65536);
-		report_put(&text, &report);
-		const char *said = buf_cstr(&text);
-		(void)fputs(said == NULL ? "" : said, stderr);
-	}
-	report_done(&report);
+	st = state_dir_put(state, image_text(im, OPT_STATE_DIR));
+	image_close(im);
 	return st;
+}
+
+/* Without a file given and none in the usual place: the default of `state_dir:`. */
+static enum status
+by_default(struct buf *state)
+{
+	CLEANUP(buf_done) struct buf config;
+
+	buf_init(&config, 4200);
+	if (where_config(NULL, &config) == ST_OK && buf_cstr(&config) != NULL)
+		return from_config(buf_cstr(&config), state);
+	return state_dir_put(state, STR(""));
 }
 
 enum status
@@ -47,7 +42,7 @@ ledger_find(const char *config, const char *state, struct buf *dir)
 	else if (config != NULL)
 		st = from_config(config, dir);
 	else
-		st = state_dir_put(dir, STR(""));
+		st = by_default(dir);
 	buf_put(dir, STR("/ledger"));
 	if (st == ST_OK && buf_cstr(dir) == NULL)
 		st = ST_TOO_BIG;

@@ -97,12 +97,17 @@ add_line(struct ledger *g, enum role peer, int fd)
 }
 
 static enum status
-set_dir(struct ledger *g, struct str dir)
+set_dir(struct ledger *g, struct str state)
 {
-	if (dir.n == 0 || dir.n >= sizeof g->dir)
+	CLEANUP(buf_done) struct buf b;
+
+	buf_init(&b, sizeof g->dir - 1);
+	buf_put(&b, state);
+	buf_put(&b, STR("/ledger"));
+	const char *path = buf_cstr(&b);
+	if (path == NULL)
 		return ST_TOO_BIG;
-	memcpy(g->dir, dir.p, dir.n);
-	g->dir[dir.n] = '\0';
+	memcpy(g->dir, path, strlen(path) + 1);
 	return ST_OK;
 }
 
