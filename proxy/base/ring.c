@@ -50,7 +50,9 @@ size_t
 ring_write(struct ring *r, struct str s)
 {
 	check(r);
-	if (r->p == NULL && s.n > 0)
+	if (s.n == 0) /* an empty view may have no address */
+		return 0;
+	if (r->p == NULL)
 		r->p = malloc(r->cap);
 	if (r->p == NULL)
 		return 0;
