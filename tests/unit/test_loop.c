@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,7 +33,7 @@ set_up(void **state)
 	struct scene *s = test_calloc(1, sizeof *s);
 
 	*state = s;
-	return loop_new(&s->loop) == ST_OK && pipe(s->fds) == 0 ? 0 : -1;
+	return loop_new(&s->loop) == ST_OK && pipe2(s->fds, O_CLOEXEC) == 0 ? 0 : -1;
 }
 
 static int
