@@ -34,10 +34,10 @@ h1_line_take(struct h1_line *l, struct str *in, struct str *ret_line)
 	const char *lf = in->n > 0 ? memchr(in->p, '\n', in->n) : NULL;
 	struct str piece = str_head(*in, lf == NULL ? in->n : (size_t)(lf - in->p) + 1);
 
-	need(l->part.len <= l->limit);
 	if (l->is_given)
 		buf_clear(&l->part);
 	l->is_given = false;
+	need(l->part.len <= l->limit);
 	/* A line without its LF at the limit would be over it, so both ways agree. */
 	if (piece.n > l->limit - l->part.len ||
 	    (lf == NULL && piece.n == l->limit - l->part.len))

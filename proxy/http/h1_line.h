@@ -11,7 +11,8 @@
 
 struct h1_limits {
 	size_t fields; /* how many in one section */
-	size_t line;   /* bytes of one line with its CRLF; at most head */
+	size_t line;   /* bytes of one line with its CRLF; more than head counts as head
+			*/
 	size_t head;   /* bytes of one section with everything */
 };
 

@@ -5,9 +5,9 @@
 static void
 init(struct h1_read *r, struct arena *a, const struct h1_limits *lim)
 {
-	need(lim->line <= lim->head);
 	*r = (struct h1_read){ .limits = *lim, .state = H1_READ_START };
-	h1_line_init(&r->line, lim->line);
+	r->limits.line = num_min(lim->line, lim->head);
+	h1_line_init(&r->line, r->limits.line);
 	head_init(&r->head, a);
 }
 
@@ -36,7 +36,8 @@ h1_read_done(struct h1_read *r)
 bool
 h1_read_has_begun(const struct h1_read *r)
 {
-	return r->state >= H1_READ_FIELDS || (r->line.part.len > 0 && !r->line.is_given);
+	return r->state >= H1_READ_FIELDS ||
+	       (r->line.part.len > 0 && !r->line.is_given);
 }
 
 /* Exactly "HTTP/1.0" or "HTTP/1.1". */

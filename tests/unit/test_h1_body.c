@@ -9,6 +9,7 @@
 #include "proxy/http/h1_body.h"
 
 static const struct h1_limits limits = { 100, 16384, 65536 };
+static const struct h1_limits narrow = { 100, 64, 128 };
 
 struct result {
 	enum status st;
@@ -19,7 +20,8 @@ struct result {
 
 /* Fed in pieces of `step`. */
 static struct result
-feed(enum body_kind kind, uint64_t length, struct str in, size_t step)
+feed_within(const struct h1_limits *lim, enum body_kind kind, uint64_t length,
+	    struct str in, size_t step)
 {
 	struct result r = { .st = ST_AGAIN };
 	CLEANUP(buf_done) struct buf out;
@@ -32,7 +34,7 @@ feed(enum body_kind kind, uint64_t length, struct str in, size_t step)
 	h.body = kind;
 	h.length = length;
 	buf_init(&out, sizeof r.payload - 1);
-	h1_body_init(&b, &h, &limits);
+	h1_body_init(&b, &h, lim);
 	do {
 		struct str piece = str_head(in, step), data = { NULL, 0 };
 		size_t used = 0;
@@ -50,6 +52,12 @@ feed(enum body_kind kind, uint64_t length, struct str in, size_t step)
 	h1_body_done(&b);
 	arena_done(&a);
 	return r;
+}
+
+static struct result
+feed(enum body_kind kind, uint64_t length, struct str in, size_t step)
+{
+	return feed_within(&limits, kind, length, in, step);
 }
 
 static void
@@ -146,6 +154,31 @@ a_flood_of_extensions_or_trailers_ends(void **state)
 }
 
 static void
+a_narrow_line_limit_holds_for_trailers_only(void **state)
+{
+	CLEANUP(buf_done) struct buf b;
+
+	(void)state;
+	buf_init(&b, 1024);
+	buf_put(&b, STR("0;"));
+	for (int i = 0; i < 200; i++)
+		buf_putc(&b, 'a');
+	buf_put(&b, STR("\r\nX: y\r\n\r\n"));
+	for (size_t step = 1; step < 300; step += 7)
+		assert_int_equal(
+			feed_within(&narrow, BODY_CHUNKED, 0, str_of(b.p, b.len), step)
+				.st,
+			ST_END);
+	buf_clear(&b);
+	buf_put(&b, STR("0\r\nX: "));
+	for (int i = 0; i < 61; i++)
+		buf_putc(&b, 'a');
+	assert_int_equal(
+		feed_within(&narrow, BODY_CHUNKED, 0, str_of(b.p, b.len), 9).st,
+		ST_HEAD_TOO_LARGE);
+}
+
+static void
 a_length_takes_exactly_its_octets(void **state)
 {
 	(void)state;
@@ -180,6 +213,7 @@ main(void)
 		cmocka_unit_test(a_malformed_chunk_is_an_error_however_it_is_cut),
 		cmocka_unit_test(a_malformed_trailer_is_an_error),
 		cmocka_unit_test(a_flood_of_extensions_or_trailers_ends),
+		cmocka_unit_test(a_narrow_line_limit_holds_for_trailers_only),
 		cmocka_unit_test(a_length_takes_exactly_its_octets),
 		cmocka_unit_test(only_a_body_until_close_may_end_by_closing),
 	};
