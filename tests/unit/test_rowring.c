@@ -83,6 +83,9 @@ the_checksum_is_the_common_one(void **state)
 	(void)state;
 	assert_int_equal(crc_32(STR("123456789")), 0xcbf43926);
 	assert_int_equal(crc_32(STR("")), 0);
+	assert_int_equal(crc_32(STR("a")), 0xe8b7be43);
+	assert_int_equal(crc_32(STR("abc")), 0x352441c2);
+	assert_int_equal(crc_32(STR("\377\0\377\0")), 0x6c65249f);
 }
 
 static void
