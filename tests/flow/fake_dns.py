@@ -16,7 +16,7 @@ entries that are used in turn, one a query: a list is how a name is rebound.  An
     "cname"       the name is an alias; what the zone has for the target comes along
     "ttl"         seconds, 30 when not given
     "rcode"       3 NXDOMAIN, 2 SERVFAIL, 5 REFUSED, ...
-    "delay"       seconds before the answer
+    "delay"       seconds before the answer; or a map, as {"AAAA": 1}
     "do"          a list of misdeeds:
                     drop           no answer at all
                     wrong_id       the answer has another id
@@ -193,9 +193,12 @@ class FakeDns:
         if self.log:
             print(query.as_json(), file=self.log, flush=True)
         entry = self._entry(query)
+        delay = entry.get("delay", 0)
+        if isinstance(delay, dict):
+            delay = delay.get(TYPES.get(query.type), 0)
         for out in self._answers(query, entry):
             self.later_number += 1
-            heapq.heappush(self.later, (time.monotonic() + entry.get("delay", 0),
+            heapq.heappush(self.later, (time.monotonic() + delay,
                                         self.later_number, send, out))
 
     def _entry(self, query):

@@ -59,7 +59,7 @@ def network():
     if libc.unshare(CLONE_NEWNET) != 0:
         pytest.skip("no network namespaces here")
     for command in ("link set lo up", "route add local default dev lo",
-                    "-6 route add local default dev lo"):
+                    "-6 route add local default dev lo", f"-6 addr add {PUBLIC6}/128 dev lo nodad"):
         subprocess.run(["ip", *command.split()], check=True)
     yield
     libc.setns(old, CLONE_NEWNET)
@@ -381,17 +381,43 @@ def test_literals_pass_only_by_network_rules(gate, sink):
 def test_a_refusing_host_and_a_silent_one_are_told_apart(gate, network):
     with FakeDns({"db.test": {"A": [PUBLIC]}}) as dns:
         assert gate(dns).dial("db.test", 5432, WAY_TCP)["status"] == "CONNECT_REFUSED"
-        full = socket.create_server((PUBLIC, 5432), backlog=0)
-        fillers = []
-        for _ in range(4):
-            filler = socket.socket()
-            filler.setblocking(False)
-            filler.connect_ex((PUBLIC, 5432))
-            fillers.append(filler)
+        full = fill(PUBLIC, 5432)
         got = gate(dns, connect="500ms").dial("db.test", 5432, WAY_TCP)
         assert got["status"] == "CONNECT_TIMEOUT" and got["attempts"] == 1
-        for sock in [full, *fillers]:
+        for sock in full:
             sock.close()
+
+
+def fill(address, port):
+    """A listener whose queue is full: connects to it hang."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    sockets = [socket.create_server((address, port), family=family, backlog=0)]
+    for _ in range(4):
+        sockets.append(socket.socket(family))
+        sockets[-1].setblocking(False)
+        sockets[-1].connect_ex((address, port))
+    return sockets
+
+
+def test_a_silent_address_is_overtaken_by_the_next(gate, network):
+    silent = fill(PUBLIC6, 5432)
+    with FakeDns({"db.test": {"A": [PUBLIC_TOO], "AAAA": [PUBLIC6]}}) as dns, \
+            socket.create_server((PUBLIC_TOO, 5432)):
+        one = gate(dns)
+        start = time.monotonic()
+        got = one.dial("db.test", 5432, WAY_TCP)
+        assert got["peer"] == PUBLIC_TOO and got["attempts"] == 2
+        assert 0.2 < time.monotonic() - start < 1  # RFC 8305: 250 ms between attempts
+    for sock in silent:
+        sock.close()
+
+
+def test_a_slow_aaaa_answer_is_not_waited_for(gate, sink):
+    with FakeDns({"ok.test": {"A": [PUBLIC], "AAAA": [PUBLIC6], "delay": {"AAAA": 1}}}) as dns:
+        one = gate(dns, timeout="5s")
+        start = time.monotonic()
+        assert one.dial("ok.test")["peer"] == PUBLIC
+        assert time.monotonic() - start < 0.5
 
 
 def test_a_dial_dies_with_the_socket_but_not_with_its_sending_half(gate, sink):
