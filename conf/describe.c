@@ -120,3 +120,32 @@ describe_policy(struct buf *b, const struct image *im, uint32_t policy)
 	put_rules(b, im, p, true);
 	buf_put(b, STR("]}"));
 }
+
+static bool
+is_in(const uint16_t *ports, size_t n, uint16_t port)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ports[i] == port)
+			return true;
+	return false;
+}
+
+size_t
+describe_ports(const struct image *im, uint32_t policy, uint16_t *ports, size_t max)
+{
+	size_t rules_n = 0, policies_n = 0, ports_n = 0, n = 0;
+	const struct image_rule *rules = image_rules(im, &rules_n);
+	const struct image_policy *p = image_policies(im, &policies_n) + policy;
+	const struct image_ports *all = image_table(im, IMAGE_PORTS, &ports_n);
+
+	need(policy < policies_n);
+	for (uint32_t i = p->rules; i < p->rules + p->rules_n; i++) {
+		const struct image_rule *r = &rules[i];
+		for (uint32_t k = r->ports; !r->is_deny && k < r->ports + r->ports_n;
+		     k++)
+			if (n < max && all[k].low == all[k].high &&
+			    !is_in(ports, n, all[k].low))
+				ports[n++] = all[k].low;
+	}
+	return n;
+}

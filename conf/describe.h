@@ -9,6 +9,9 @@
 /* {"name","mode","allow":[{"hosts","cidrs","ports","protocol","methods","paths","rule"}],
  *  "deny":[...]}; the buf fails when it is too small. */
 void describe_policy(struct buf *b, const struct image *im, uint32_t policy);
+/* Distinct single ports of its allow rules, at most max; returns how many. */
+size_t describe_ports(const struct image *im, uint32_t policy, uint16_t *ports,
+		      size_t max);
 void describe_rule(struct buf *b, const struct image *im, uint32_t rule);
 
 #endif

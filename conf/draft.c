@@ -253,7 +253,7 @@ enum status
 draft_seal(struct draft *d, int *ret_memfd)
 {
 	CLEANUP(buf_done) struct buf b;
-	struct str bytes;
+	struct str bytes = STR("");
 
 	buf_init(&b, UINT32_MAX);
 	enum status st = draft_write(d, &b);

@@ -30,21 +30,28 @@ struct image_ref { /* bytes in the string table */
 	uint32_t offset, length;
 };
 
+/* Members called gap and end are where a compiler would leave holes: named, so that an
+ * initialiser zeroes them and nothing of a stack gets into an image. */
+
 struct image_listener {
 	struct image_ref name;
 	struct addr addr;
+	uint8_t gap[1];
 	uint16_t port;
 	uint8_t kind;   /* enum listener_kind */
 	uint8_t tproxy; /* TPROXY instead of REDIRECT */
+	uint8_t end[2];
 };
 
 struct image_sandbox {
 	struct image_ref id, user, agent, session, tenant;
 	struct addr source;     /* family 0: none */
 	uint8_t token_hash[32]; /* SHA-256 of the token, all zero: none */
-	uint32_t policy;        /* index or POLICY_NONE */
-	uint32_t limits;        /* index of a limits record, 0: the defaults */
-	uint8_t trusts_ca;      /* the operator installed our CA there */
+	uint8_t gap[3];
+	uint32_t policy;   /* index or POLICY_NONE */
+	uint32_t limits;   /* index of a limits record, 0: the defaults */
+	uint8_t trusts_ca; /* the operator installed our CA there */
+	uint8_t end[3];
 };
 
 struct image_rule {
@@ -65,6 +72,7 @@ struct image_policy {
 	uint32_t rules, rules_n; /* contiguous in the rule table */
 	uint32_t loose_n; /* the first of them: with cidrs, or a deny for every host */
 	uint8_t is_observe;
+	uint8_t end[3];
 };
 
 /* One row of limits: per sandbox, resolved at compile time from defaults and overrides.
@@ -72,11 +80,13 @@ struct image_policy {
 struct image_limits {
 	uint32_t connections, connections_per_second, connections_burst,
 		requests_per_second, requests_burst;
+	uint32_t gap;
 	uint64_t bytes; /* both directions, per gateway run; 0: none */
 };
 
 struct image_server { /* a resolver */
 	struct addr addr;
+	uint8_t gap[1];
 	uint16_t port;
 };
 

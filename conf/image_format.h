@@ -28,6 +28,7 @@ struct image_name { /* resolver.hosts, sorted by name */
 struct image_pattern { /* one of a rule's hosts; "*." is cut off and is_wild set */
 	struct image_ref name;
 	uint8_t is_wild;
+	uint8_t end[3];
 };
 
 struct image_ports {
@@ -42,6 +43,7 @@ enum { SLOT_EMPTY, SLOT_EXACT, SLOT_WILD };
 
 struct image_slot {
 	uint8_t state;
+	uint8_t gap[3];
 	uint32_t policy;
 	struct image_ref name;
 	uint32_t first, n; /* postings: rules, deny rules first */

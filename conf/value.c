@@ -217,7 +217,7 @@ bool
 value_ports(struct report *r, const struct node *n, uint16_t *ret_low,
 	    uint16_t *ret_high)
 {
-	uint16_t low, high;
+	uint16_t low = 0, high = 0;
 
 	if (!is_scalar(r, n))
 		return false;

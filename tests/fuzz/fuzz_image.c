@@ -1,0 +1,130 @@
+/* Any bytes are refused, or every question stays inside them (the sanitizer watches).
+ * A good image is kept and words of it are overwritten, else nothing would ever open.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "conf/conf.h"
+#include "conf/describe.h"
+#include "conf/policy.h"
+#include "conf/who.h"
+
+static const char seed[] =
+	"listeners: [{name: a, kind: proxy, address: '127.0.0.1:3128'}]\n"
+	"resolver: {servers: [127.0.0.53], hosts: {a.test: 10.0.0.1}}\n"
+	"geo: {country_db: /c, asn_db: /a}\n"
+	"sandboxes: [{id: s, source: 10.0.0.2, policy: p}]\n"
+	"policies:\n"
+	"  p:\n"
+	"    allow: [{hosts: [a.test, '*.b.example'], ports: [80], methods: [GET], "
+	"paths: ['/x/**']},\n"
+	"      {hosts: [c.example], countries: [DE], asns: [5], addresses: "
+	"[10.0.0.0/8]},\n"
+	"      {cidrs: [192.0.2.0/24], ports: [22], protocol: tcp}]\n"
+	"    deny: [{ports: [25]}]\n";
+
+static int
+make_good(struct buf *b)
+{
+	struct conf_files files;
+	struct report r;
+	struct conf *c = NULL;
+	char chunk[4096];
+	int fd = -1;
+
+	conf_files_init(&files);
+	need(report_init(&r) == ST_OK);
+	need(conf_files_add(&files, CONF_MAIN, STR("f.yaml"), STR(seed)) == ST_OK);
+	need(conf_compile(&files, &r, &c) == ST_OK && conf_seal(c, &fd) == ST_OK);
+	need(lseek(fd, 0, SEEK_SET) == 0);
+	for (ssize_t n = read(fd, chunk, sizeof chunk); n > 0;
+	     n = read(fd, chunk, sizeof chunk))
+		buf_put(b, str_of(chunk, (size_t)n));
+	conf_free(c);
+	report_done(&r);
+	conf_files_done(&files);
+	return fd;
+}
+
+static void
+ask_policy(const struct image *im, uint32_t policy, const char *host,
+	   enum policy_way way)
+{
+	struct dest d;
+	struct policy_answer a;
+	struct addr addr = { 4, { 10, 0, 0, 1 } };
+	struct policy_place place = { &addr, "DE", 5 };
+	uint32_t rule;
+
+	need(dest_from_host(str_from(host), 80, &d) == ST_OK);
+	struct policy_question q = { policy, &d, way, STR("GET"), STR("/x/y") };
+	policy_judge(im, &q, &a);
+	need((a.action == ACTION_DENY) <= (a.reason != ST_OK));
+	policy_judge_name(im, policy, &d, &a);
+	(void)(policy_address(im, policy, &d, &place, &rule) == ST_OK);
+	(void)policy_is_tcp_name(im, policy, str_from(host));
+}
+
+static void
+ask_all(const struct image *im)
+{
+	CLEANUP(buf_done) struct buf b;
+	struct addr source = { 4, { 10, 0, 0, 2 } };
+	struct who_table *t;
+	size_t n, at = 0;
+
+	buf_init(&b, 1 << 16);
+	for (size_t i = 0; i < OPT_COUNT; i++)
+		buf_put(&b, image_text(im, (enum option)i));
+	(void)image_host_addrs(im, STR("a.test"), &n);
+	(void)image_sandbox_by_id(im, STR("s"));
+	(void)image_sandbox_by_source(im, &source);
+	(void)image_limits(im, 77);
+	for (uint32_t p = 0; p < 3; p++) {
+		for (int way = WAY_ANY; way <= WAY_TCP; way++) {
+			ask_policy(im, p, "x.b.example", (enum policy_way)way);
+			ask_policy(im, p, "192.0.2.1", (enum policy_way)way);
+			ask_policy(im, p, "c.example", (enum policy_way)way);
+		}
+		image_put_rule(&b, im, p);
+		(void)image_policies(im, &n);
+		if (p < n)
+			describe_policy(&b, im, p);
+	}
+	need(who_new(&t) == ST_OK);
+	if (who_set_image(t, im) == ST_OK)
+		while (who_next(t, &at) != NULL)
+			continue;
+	who_free(t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	CLEANUP(buf_done) struct buf b;
+	struct image *im;
+
+	buf_init(&b, 1 << 20);
+	(void)close(make_good(&b));
+	if (size > 0 && data[0] % 4 == 0) { /* the input alone */
+		buf_clear(&b);
+		buf_put(&b, str_of(data + 1, size - 1));
+	}
+	for (size_t i = 1; data[0] % 4 != 0 && i + 6 <= size && size > 0; i += 6) {
+		size_t at = (size_t)(data[i] << 8 | data[i + 1]) * 4;
+		if (at + 4 <= b.len)
+			memcpy(b.p + at, data + i + 2, 4);
+	}
+	int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	need(fd >= 0 && write(fd, b.p, b.len) == (ssize_t)b.len);
+	need(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) == 0);
+	if (image_open(fd, &im) == ST_OK) {
+		ask_all(im);
+		image_close(im);
+	}
+	(void)close(fd);
+	return 0;
+}
