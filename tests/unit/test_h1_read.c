@@ -315,6 +315,25 @@ look_alikes_of_credential_and_hop_names_are_removed(void **state)
 }
 
 static void
+a_full_arena_ends_the_message_and_nothing_else(void **state)
+{
+	struct head h;
+	size_t used = 0, refused = 0;
+
+	(void)state;
+	for (size_t max = 0; max < 8000; max += 50) {
+		struct arena a;
+		arena_init(&a, max);
+		enum status st =
+			request(&a, STR(GET "a: b\r\nc: d\r\n\r\n"), 5, &used, &h);
+		assert_true(st == ST_OK || st == ST_NOMEM);
+		refused += st == ST_NOMEM;
+		arena_done(&a);
+	}
+	assert_true(refused > 0 && refused < 160);
+}
+
+static void
 persistence_follows_version_and_connection(void **state)
 {
 	static const struct {
@@ -535,6 +554,7 @@ main(void)
 		cmocka_unit_test(a_request_line_has_three_parts_and_one_version),
 		cmocka_unit_test(every_limit_is_exact_however_the_bytes_arrive),
 		cmocka_unit_test(look_alikes_of_credential_and_hop_names_are_removed),
+		cmocka_unit_test(a_full_arena_ends_the_message_and_nothing_else),
 		cmocka_unit_test(persistence_follows_version_and_connection),
 		cmocka_unit_test(a_response_ends_where_rfc_9112_says),
 		cmocka_unit_test(a_message_has_begun_with_its_first_octet),
