@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BURST_SECONDS = 2, TELL_EVERY_MS = 1000, NEVER_ASKED_MS = BURST_SECONDS * 1000 };
+enum { BURST_MS = 2000, TELL_EVERY_MS = 1000 };
 
 void
 quotas_init(struct quotas *qs)
@@ -40,7 +40,7 @@ quotas_get(struct quotas *qs, struct str id, uint64_t now_ms)
 	if (id.n > 0)
 		memcpy(q->id, id.p, id.n);
 	/* Filled as if it had never asked anything. */
-	q->filled_ms = now_ms > NEVER_ASKED_MS ? now_ms - NEVER_ASKED_MS : 0;
+	q->filled_ms = now_ms > BURST_MS ? now_ms - BURST_MS : 0;
 	if (map_put(&qs->by_id, id, q) != ST_OK) {
 		free(q);
 		return NULL;
@@ -68,11 +68,10 @@ quotas_forget(struct quotas *qs, struct quota *q)
 bool
 quota_take(struct quota *q, uint64_t now_ms, uint64_t per_second)
 {
-	uint64_t passed = now_ms - q->filled_ms,
-		 most = per_second * BURST_SECONDS * 1000;
+	uint64_t passed = now_ms - q->filled_ms, most = per_second * BURST_MS;
 
-	if (passed > BURST_SECONDS * 1000)
-		passed = BURST_SECONDS * 1000;
+	if (passed > BURST_MS)
+		passed = BURST_MS;
 	q->filled_ms = now_ms;
 	q->milli += passed * per_second;
 	if (q->milli > most)

@@ -9,7 +9,7 @@
 #include "proxy/dns/pending.h"
 #include "proxy/io/sock.h"
 
-enum { BATCH = 16 };
+enum { BATCH = 16, RECEIVE_BUFFER = 4 * 1024 * 1024 };
 
 struct udp {
 	struct list link;
@@ -194,6 +194,10 @@ udp_open(const struct dns_door *door, int fd)
 {
 	struct udp *u = calloc(1, sizeof(*u));
 
+	/* As much as the system gives: a burst of one client must not cost another's.
+	 */
+	(void)!setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){ RECEIVE_BUFFER },
+			  sizeof(int));
 	if (!u || !ask_for_address(fd) || sock_set_nonblock(fd) != ST_OK) {
 		free(u);
 		close(fd);

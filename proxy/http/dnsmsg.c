@@ -340,9 +340,10 @@ dnsmsg_write(const struct dnsmsg_query *q, const struct dnsmsg_answer *a, char *
 size_t
 dnsmsg_write_error(struct str packet, enum dnsmsg_rcode rcode, char *space)
 {
-	struct out o = { .p = space };
+	struct out o = { 0 };
 
 	need(packet.n >= DNSMSG_HEADER);
+	o.p = space;
 	put_header(&o, packet, rcode);
 	return o.n;
 }

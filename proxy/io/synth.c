@@ -46,7 +46,7 @@ struct synth {
 	bool writable;
 };
 
-static const uint8_t RANGE6[8] = { 0xfd, 0x5a, 0x67, 0x61, 0x74, 0x65, 0, 0 };
+static const uint8_t range6[8] = { 0xfd, 0x5a, 0x67, 0x61, 0x74, 0x65, 0, 0 };
 
 static bool
 memfd_prepare(int fd)
@@ -167,7 +167,7 @@ address_offset(const struct addr *a, uint64_t *ret_offset)
 		*ret_offset = num_be32(a->b) - 0xc6120001u;
 		return (num_be32(a->b) & 0xfffe0000u) == 0xc6120000u;
 	}
-	if (a->family != 6 || memcmp(a->b, RANGE6, sizeof(RANGE6)) != 0)
+	if (a->family != 6 || memcmp(a->b, range6, sizeof(range6)) != 0)
 		return false;
 	*ret_offset = num_be64(a->b + 8) - 1;
 	return true;
@@ -194,7 +194,7 @@ synth_address(uint16_t slot, uint8_t family)
 		a.b[2] = (uint8_t)(n >> 8);
 		a.b[3] = (uint8_t)n;
 	} else {
-		memcpy(a.b, RANGE6, sizeof(RANGE6));
+		memcpy(a.b, range6, sizeof(range6));
 		a.b[14] = (uint8_t)(n >> 8);
 		a.b[15] = (uint8_t)n;
 	}
