@@ -1,5 +1,8 @@
 #include "proxy/io/sql.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 static enum status
 status_of(int rc)
 {
@@ -59,11 +62,11 @@ prepare_to_write(sqlite3 *db)
 }
 
 static enum status
-open_with(const char *path, int flags, sqlite3 **ret_db)
+open_with(const char *path, int flags, const char *vfs, sqlite3 **ret_db)
 {
 	sqlite3 *db = NULL;
 	int rc = sqlite3_open_v2(
-		path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
+		path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, vfs);
 	enum status st = rc == SQLITE_CANTOPEN ? ST_NOT_FOUND : status_of(rc);
 
 	if (st == ST_OK)
@@ -76,13 +79,51 @@ open_with(const char *path, int flags, sqlite3 **ret_db)
 	return ST_OK;
 }
 
+static const char as_is[] = "sandgate-as-is";
+
+static int
+keep_name(sqlite3_vfs *vfs, const char *name, int room, char *ret_name)
+{
+	size_t n = strlen(name);
+
+	(void)vfs;
+	if (room <= 0 || n >= (size_t)room)
+		return SQLITE_CANTOPEN;
+	memcpy(ret_name, name, n + 1);
+	return SQLITE_OK;
+}
+
+/*
+ * A role stands in its own directory and may not be allowed to walk there: a directory
+ * above it may be another user's.  sqlite makes every name absolute before it opens it;
+ * this is its own way to files but for that.  It lives as long as the process.
+ */
+static enum status
+register_as_is(void)
+{
+	const sqlite3_vfs *usual = sqlite3_vfs_find(NULL);
+
+	if (sqlite3_vfs_find(as_is) != NULL)
+		return ST_OK;
+	sqlite3_vfs *vfs = usual == NULL ? NULL : malloc(sizeof *vfs);
+	if (vfs == NULL)
+		return ST_NOMEM;
+	*vfs = *usual;
+	vfs->pNext = NULL;
+	vfs->zName = as_is;
+	vfs->xFullPathname = keep_name;
+	return status_of(sqlite3_vfs_register(vfs, 0));
+}
+
 enum status
 sql_open_writer(const char *path, sqlite3 **ret_db)
 {
 	sqlite3 *db = NULL;
-	enum status st =
-		open_with(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &db);
+	enum status st = register_as_is();
 
+	if (st == ST_OK)
+		st = open_with(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, as_is,
+			       &db);
 	if (st == ST_OK)
 		st = prepare_to_write(db);
 	if (st != ST_OK) {
@@ -97,7 +138,7 @@ sql_open_writer(const char *path, sqlite3 **ret_db)
 enum status
 sql_open_reader(const char *path, sqlite3 **ret_db)
 {
-	return open_with(path, SQLITE_OPEN_READONLY, ret_db);
+	return open_with(path, SQLITE_OPEN_READONLY, NULL, ret_db);
 }
 
 enum status

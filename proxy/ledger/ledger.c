@@ -2,8 +2,7 @@
  * sandgate-ledger: takes the rows of all roles out of their rings and keeps them.  It
  * sees rows and asks for the last refusals; it has no network and can't sign.
  */
-#include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "conf/image.h"
 #include "proxy/base/clock.h"
@@ -15,6 +14,8 @@
 
 enum { SIGN_MS = 10000, RETAIN_MS = 30000, RETAIN_AGAIN_MS = 100, ANSWER_MAX = 32768 };
 enum { SIGN_FIRST_MS = 1000, FINISH_MS = 50, LINES_MAX = 128 };
+
+static const char dir_here[] = ".";
 
 struct ledger {
 	struct role_self role;
@@ -28,10 +29,9 @@ struct ledger {
 	struct ask_line *dead[LINES_MAX]; /* freed at the end of the turn */
 	size_t dead_n;
 	struct head signing; /* what the keeper was asked to sign */
-	bool is_signing;
+	bool is_signing, has_dir;
 	uint32_t finish_seq;
 	uint64_t finish_by;
-	char dir[4096]; /* the ledger's own, below the state directory */
 };
 
 static void
@@ -68,6 +68,10 @@ on_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 
 	if (m->ask != ASK_LAST || wire_end(&w) != ST_OK)
 		return;
+	/* What the sandbox was refused a moment ago may still be in a ring. */
+	enum status st = drain_batch(&g->drain);
+	if (st != ST_OK && st != ST_END)
+		log_info(&g->role.log, "the last refusals may be incomplete");
 	buf_init(&b, ANSWER_MAX);
 	last_put_json(&g->drain.last, sandbox, LAST_ROWS, &b);
 	if (buf_finish(&b, &text) != ST_OK) { /* long names, every octet escaped */
@@ -96,19 +100,16 @@ add_line(struct ledger *g, enum role peer, int fd)
 	return st;
 }
 
+/* We stand in our directory: its name may lead through others that we may not enter. */
 static enum status
-set_dir(struct ledger *g, struct str state)
+enter_dir(struct ledger *g, int fd)
 {
-	CLEANUP(buf_done) struct buf b;
-
-	buf_init(&b, sizeof g->dir - 1);
-	buf_put(&b, state);
-	buf_put(&b, STR("/ledger"));
-	const char *path = buf_cstr(&b);
-	if (path == NULL)
-		return ST_TOO_BIG;
-	memcpy(g->dir, path, strlen(path) + 1);
-	return ST_OK;
+	if (fd < 0)
+		return ST_BAD_MESSAGE;
+	bool ok = fchdir(fd) == 0;
+	(void)close(fd);
+	g->has_dir = ok;
+	return ok ? ST_OK : ST_SYSTEM;
 }
 
 static enum status
@@ -116,10 +117,11 @@ given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg
 {
 	struct ledger *g = ctx;
 
+	(void)text;
 	if (kind == GIVE_LINE && index < ROLE_COUNT)
 		return add_line(g, (enum role)index, ask_msg_take(m, 0));
 	if (kind == GIVE_STATE)
-		return set_dir(g, text);
+		return enter_dir(g, ask_msg_take(m, 0));
 	if (kind != GIVE_RINGS)
 		return ST_OK;
 	int memfd = ask_msg_take(m, 0), bell = ask_msg_take(m, 1);
@@ -328,11 +330,11 @@ check(struct ledger *g)
 static enum status
 open_all(struct ledger *g)
 {
-	if (g->dir[0] == '\0')
+	if (!g->has_dir)
 		return ST_BAD_MESSAGE;
-	enum status st = heads_open(&g->heads, g->dir);
+	enum status st = heads_open(&g->heads, dir_here);
 	if (st == ST_OK)
-		st = store_open(&g->store, g->dir, g->role.slot);
+		st = store_open(&g->store, dir_here, g->role.slot);
 	if (st != ST_OK)
 		return st;
 	apply(g);
@@ -381,12 +383,12 @@ main(void)
 	role_start(&g.role, ROLE_LEDGER, &hooks);
 	enum status st = open_all(&g);
 	if (st != ST_OK) {
-		log_error(&g.role.log, "the ledger in %s can't be opened: %s", g.dir,
+		log_error(&g.role.log, "the ledger can't be opened: %s",
 			  status_code(st));
 		return 1;
 	}
 	start_timers(&g);
-	role_enter(&g.role, g.dir);
+	role_enter(&g.role, dir_here);
 	loop_run(g.loop);
 	end(&g);
 	return 0;
