@@ -32,6 +32,10 @@ bool gateway_is_ifname(struct str s); /* letters, digits, '.', '_', '-', '@'; 1 
 /* PORT,MAC,IP */
 bool gateway_pin_parse(struct str text, struct gateway_pin *ret_p) MUSTCHECK;
 
+/* The ports of the first fitting listeners of a configuration; says on standard error
+ * which kind is missing. */
+bool gateway_find_ports(const char *config, struct gateway_rules *g) MUSTCHECK;
+
 void gateway_put_rules(struct buf *b, const struct gateway_rules *r);
 
 #endif

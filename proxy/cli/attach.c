@@ -1,0 +1,192 @@
+/*
+ * sandgate attach --pid PID --sandbox ID --policy P [--take]: the same for a process or
+ * container that exists.  Its network namespace may have lo only.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proxy/base/num.h"
+#include "proxy/cli/attached.h"
+#include "proxy/cli/cmds.h"
+#include "proxy/cli/where.h"
+
+struct attach {
+	const char *config, *pid;
+	struct attached_as as;
+	struct ns_wish ns;
+};
+
+static const char usage[] =
+	"usage: sandgate attach [-c FILE] --pid PID --sandbox ID --policy P [--take]\n"
+	"                       [--user U] [--agent A] [--session S] [--without-nft]\n";
+
+static bool
+read_options(int argc, char **argv, struct attach *a)
+{
+	static const struct option known[] = {
+		{ "config", required_argument, NULL, 'c' },
+		{ "pid", required_argument, NULL, 'P' },
+		{ "sandbox", required_argument, NULL, 'i' },
+		{ "policy", required_argument, NULL, 'p' },
+		{ "user", required_argument, NULL, 'u' },
+		{ "agent", required_argument, NULL, 'g' },
+		{ "session", required_argument, NULL, 's' },
+		{ "take", no_argument, NULL, 't' },
+		{ "without-nft", no_argument, NULL, 'n' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct {
+		int letter;
+		const char **to;
+	} texts[] = {
+		{ 'c', &a->config },     { 'P', &a->pid },     { 'i', &a->as.id },
+		{ 'p', &a->as.policy },  { 'u', &a->as.user }, { 'g', &a->as.agent },
+		{ 's', &a->as.session },
+	};
+	int letter;
+
+	optind = 0;
+	while ((letter = getopt_long(argc, argv, "c:", known, NULL)) != -1) {
+		a->ns.take = a->ns.take || letter == 't';
+		a->ns.without_nft = a->ns.without_nft || letter == 'n';
+		for (size_t i = 0; i < COUNT_OF(texts); i++)
+			if (texts[i].letter == letter)
+				*texts[i].to = optarg;
+		if (letter == '?')
+			return false;
+	}
+	return optind == argc && a->pid != NULL && a->as.id != NULL &&
+	       a->as.policy != NULL;
+}
+
+static int
+open_ns(const char *pid, const char *kind)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof path, "/proc/%s/ns/%s", pid, kind);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Two descriptors of one namespace have one inode. */
+static bool
+is_own(int fd, const char *kind)
+{
+	struct stat theirs, ours;
+	int own = open_ns("self", kind);
+	bool same = own >= 0 && fstat(own, &ours) == 0 && fstat(fd, &theirs) == 0 &&
+		    ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
+
+	if (own >= 0)
+		(void)close(own);
+	return same;
+}
+
+static enum status
+enter(const char *pid, struct buf *why)
+{
+	int net = open_ns(pid, "net"), user = open_ns(pid, "user");
+
+	if (net < 0 || user < 0) {
+		buf_putf(why, "process %s: %s", pid, strerror(errno));
+		return ST_NOT_FOUND;
+	}
+	if (is_own(net, "net")) {
+		buf_putf(why,
+			 "process %s has no network namespace of its own: to take this "
+			 "one "
+			 "would cut off the host",
+			 pid);
+		return ST_CONFLICT;
+	}
+	/* Without it an ordinary user has no say over the namespace; root may not need
+	 * it. */
+	bool in_user = is_own(user, "user") || setns(user, CLONE_NEWUSER) == 0;
+	if (setns(net, CLONE_NEWNET) < 0) {
+		buf_putf(why,
+			 "the network namespace of process %s can't be entered: %s%s",
+			 pid, strerror(errno),
+			 in_user ? "" : " (nor its user namespace)");
+		return ST_SYSTEM;
+	}
+	return ST_OK;
+}
+
+/* A process of its own does it: this one must come back. */
+NORETURN static void
+be_maker(const struct attach *a, int line)
+{
+	CLEANUP(buf_done) struct buf why;
+	struct ns_sockets s;
+
+	buf_init(&why, 4096);
+	if (enter(a->pid, &why) == ST_OK && ns_make(&a->ns, &why, &s) == ST_OK &&
+	    ns_send(line, &s) == ST_OK)
+		_exit(0);
+	const char *text = buf_cstr(&why);
+	if (text != NULL)
+		(void)send(line, text, strlen(text), MSG_NOSIGNAL);
+	_exit(1);
+}
+
+static enum status
+make(const struct attach *a, struct buf *why, struct ns_sockets *ret_s)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return ST_SYSTEM;
+	pid_t pid = fork();
+	if (pid == 0) {
+		(void)close(ends[0]);
+		be_maker(a, ends[1]);
+	}
+	(void)close(ends[1]);
+	enum status st = pid < 0 ? ST_SYSTEM : ns_receive(ends[0], why, ret_s);
+	(void)close(ends[0]);
+	if (pid > 0)
+		(void)waitpid(pid, NULL, 0);
+	return st;
+}
+
+int
+cmd_attach(int argc, char **argv)
+{
+	CLEANUP(buf_done) struct buf why;
+	CLEANUP(buf_done) struct buf config;
+	struct attach a = { .config = NULL };
+	struct ns_sockets s;
+	uint64_t pid;
+
+	buf_init(&why, 4096);
+	buf_init(&config, 4096);
+	if (!read_options(argc, argv, &a) ||
+	    !num_parse_strict(str_from(a.pid), INT32_MAX, &pid)) {
+		(void)fputs(usage, stderr);
+		return 2;
+	}
+	struct admin_where where = { .config = a.config };
+	if (where_config(a.config, &config) == ST_OK)
+		a.ns.ports_n = attached_ports(buf_cstr(&config), a.as.policy,
+					      a.ns.ports, NS_PORTS_MAX);
+	if (make(&a, &why, &s) != ST_OK) {
+		(void)fprintf(stderr, "sandgate attach: %s\n", buf_cstr(&why));
+		return 1;
+	}
+	if (attached_add(&where, &a.as, &s) != ST_OK) {
+		ns_close(&s);
+		return 1;
+	}
+	(void)printf("attached %s to process %s: %zu sockets, %s nft\n", a.as.id, a.pid,
+		     s.n, s.has_nft ? "with" : "without");
+	ns_close(&s);
+	return 0;
+}

@@ -1,0 +1,281 @@
+#include "proxy/cli/gate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "conf/image.h"
+#include "proxy/base/addr.h"
+#include "proxy/cli/where.h"
+#include "proxy/http/dest.h"
+#include "proxy/io/state_dir.h"
+
+/* ---- a configuration of our own ---- */
+
+/* The system's resolvers; a stub on loopback is as good as any. */
+static void
+put_resolvers(struct buf *b)
+{
+	FILE *f = fopen("/etc/resolv.conf", "re");
+	char line[256];
+	unsigned n = 0;
+
+	buf_put(b, STR("resolver: {servers: ["));
+	while (f != NULL && n < 3 && fgets(line, sizeof line, f) != NULL) {
+		struct str s = str_of(line, strcspn(line, "\r\n#;"));
+		struct addr a;
+		if (!str_starts(s, STR("nameserver")))
+			continue;
+		s = str_trim(str_skip(s, 10));
+		if (!addr_parse(s, &a))
+			continue; /* a zone id: link-local resolvers are not asked */
+		buf_put(b, n++ > 0 ? STR(", ") : STR(""));
+		buf_put_json(b, s);
+	}
+	if (f != NULL)
+		(void)fclose(f);
+	if (n == 0)
+		buf_put(b, STR("\"127.0.0.53\""));
+	buf_put(b, STR("]}\n"));
+}
+
+/* The host part may be a pattern, so only its name behind "*." is a destination. */
+static bool
+put_allow(struct buf *b, const char *item)
+{
+	struct str whole = str_from(item), s = whole;
+	struct dest d;
+
+	if (str_starts(s, STR("*.")))
+		s = str_skip(s, 2);
+	if (dest_from_authority(s, 443, &d) != ST_OK || !dest_is_name(&d)) {
+		(void)fprintf(stderr,
+			      "sandgate exec: --allow %s: not a host name, `*.name` or "
+			      "HOST:PORT\n",
+			      item);
+		return false;
+	}
+	buf_put(b, STR("      - {hosts: [\""));
+	buf_put(b, str_head(whole, whole.n - s.n));
+	buf_put(b, dest_name(&d));
+	buf_put(b, STR("\"]"));
+	if (str_has(s, ':'))
+		buf_putf(b, ", ports: [%u]", d.port);
+	buf_put(b, STR("}\n"));
+	return true;
+}
+
+static bool
+put_config(struct buf *b, const struct gate_wish *w, const char *dir)
+{
+	buf_put(b, STR("state_dir: "));
+	buf_putf(b, "\"%s/state\"\nworkers: 1\n", dir);
+	put_resolvers(b);
+	buf_put(b, w->allow_n > 0 ? STR("policies:\n  exec:\n    allow:\n")
+				  : STR("policies:\n  exec: {allow: []}\n"));
+	for (size_t i = 0; i < w->allow_n; i++)
+		if (!put_allow(b, w->allow[i]))
+			return false;
+	return true;
+}
+
+static enum status
+write_config(const struct gate_wish *w, struct gate *g)
+{
+	CLEANUP(buf_done) struct buf text;
+	const char *tmp = getenv("TMPDIR");
+	char path[4096];
+	struct str s;
+
+	int n = snprintf(path, sizeof path, "%s/sandgate-exec-XXXXXX",
+			 tmp ? tmp : "/tmp");
+	if (n < 0 || (size_t)n >= sizeof path || mkdtemp(path) == NULL ||
+	    chmod(path, 0711) < 0) {
+		(void)fprintf(stderr, "sandgate exec: %s: %s\n", path, strerror(errno));
+		return ST_SYSTEM;
+	}
+	buf_put(&g->dir, str_from(path));
+	buf_putf(&g->config, "%s/sandgate.yaml", path);
+	buf_init(&text, 256 * 1024);
+	if (!put_config(&text, w, path) || buf_finish(&text, &s) != ST_OK)
+		return ST_BAD_CONFIG;
+	int fd = open(buf_cstr(&g->config), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+		      0644);
+	bool ok = fd >= 0 && write(fd, s.p, s.n) == (ssize_t)s.n;
+	if (fd >= 0)
+		(void)close(fd);
+	return ok ? ST_OK : ST_SYSTEM;
+}
+
+/* ---- the process ---- */
+
+NORETURN static void
+become_gateway(const struct gate *g, const char *exe, const char *config, int ready)
+{
+	CLEANUP(buf_done) struct buf log;
+	char number[12];
+
+	/* A terminal's interrupt is for the command; ours ends when we do. */
+	(void)setpgid(0, 0);
+	(void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
+	buf_init(&log, 4096);
+	buf_putf(&log, "%.*s/log", STR_ARG(str_of(g->dir.p, g->dir.len)));
+	int fd = g->dir.len == 0
+			 ? -1
+			 : open(buf_cstr(&log), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		(void)dup2(fd, STDERR_FILENO);
+	(void)snprintf(number, sizeof number, "%d", ready);
+	(void)execl(exe, "sandgate-super", "-c", config, "--ready-fd", number,
+		    (char *)NULL);
+	_exit(127);
+}
+
+static void
+show_log(const struct gate *g)
+{
+	CLEANUP(buf_done) struct buf path;
+	char line[512];
+
+	if (g->dir.len == 0)
+		return;
+	buf_init(&path, 4096);
+	buf_putf(&path, "%.*s/log", STR_ARG(str_of(g->dir.p, g->dir.len)));
+	FILE *f = fopen(buf_cstr(&path), "re");
+	while (f != NULL && fgets(line, sizeof line, f) != NULL)
+		(void)fputs(line, stderr);
+	if (f != NULL)
+		(void)fclose(f);
+}
+
+static enum status
+start(struct gate *g)
+{
+	CLEANUP(buf_done) struct buf exe;
+	int ends[2];
+	char ready = 0;
+
+	buf_init(&exe, 4096);
+	if (where_exe("sandgate-super", &exe) != ST_OK) {
+		(void)fprintf(stderr,
+			      "sandgate exec: sandgate-super is not installed\n");
+		return ST_NOT_FOUND;
+	}
+	if (pipe(ends) < 0 || fcntl(ends[0], F_SETFD, FD_CLOEXEC) < 0)
+		return ST_SYSTEM;
+	pid_t pid = fork();
+	if (pid == 0)
+		become_gateway(g, buf_cstr(&exe), buf_cstr(&g->config), ends[1]);
+	(void)close(ends[1]);
+	ssize_t n = pid > 0 ? read(ends[0], &ready, 1) : -1;
+	(void)close(ends[0]);
+	g->own = pid > 0 ? pid : 0;
+	if (n == 1)
+		return ST_OK;
+	show_log(g);
+	(void)fprintf(stderr,
+		      "sandgate exec: the gateway did not start; nothing was run\n");
+	return ST_SYSTEM;
+}
+
+/* Does one run for this configuration? */
+static bool
+runs(const struct gate *g)
+{
+	CLEANUP(buf_done) struct buf sock;
+	struct stat at;
+
+	buf_init(&sock, 4096);
+	buf_putf(&sock, "%.*s/admin.sock", STR_ARG(str_of(g->state.p, g->state.len)));
+	const char *path = buf_cstr(&sock);
+	if (path == NULL || stat(path, &at) < 0)
+		return false;
+	struct admin_where where = gate_where(g);
+	struct admin_wish wish = { .method = "GET", .path = "/v1/status" };
+	struct admin_reply reply;
+	if (admin_call(&where, &wish, &reply) != ST_OK)
+		return false;
+	json_decref(reply.body);
+	return reply.http == 200;
+}
+
+static enum status
+use_config(const struct gate_wish *w, struct gate *g)
+{
+	struct image *im;
+	enum status st = where_config(w->config, &g->config);
+
+	if (st == ST_OK)
+		st = where_image(buf_cstr(&g->config), &im);
+	if (st != ST_OK)
+		return st;
+	st = state_dir_put(&g->state, image_text(im, OPT_STATE_DIR));
+	image_close(im);
+	return st;
+}
+
+enum status
+gate_open(const struct gate_wish *w, struct gate *ret_g)
+{
+	struct gate g = { .own = 0 };
+	enum status st;
+
+	buf_init(&g.dir, 4096);
+	buf_init(&g.config, 4096);
+	buf_init(&g.state, 4096);
+	if (w->allow_n > 0) {
+		st = write_config(w, &g);
+		buf_putf(&g.state, "%.*s/state", STR_ARG(str_of(g.dir.p, g.dir.len)));
+	} else {
+		st = use_config(w, &g);
+	}
+	if (st == ST_OK && (w->allow_n > 0 || !runs(&g)))
+		st = start(&g);
+	if (st != ST_OK) {
+		gate_close(&g);
+		return st;
+	}
+	*ret_g = g;
+	return ST_OK;
+}
+
+static int
+remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+	(void)st;
+	(void)kind;
+	(void)at;
+	return remove(path);
+}
+
+void
+gate_close(struct gate *g)
+{
+	if (g->own > 0) {
+		(void)kill(g->own, SIGTERM);
+		while (waitpid(g->own, NULL, 0) < 0 && errno == EINTR)
+			continue;
+	}
+	if (g->dir.len > 0)
+		(void)nftw(buf_cstr(&g->dir), remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	buf_done(&g->dir);
+	buf_done(&g->config);
+	buf_done(&g->state);
+}
+
+struct admin_where
+gate_where(const struct gate *g)
+{
+	/* Both are NUL-terminated behind their end by buf_cstr(). */
+	struct buf *config = (struct buf *)(uintptr_t)&g->config;
+
+	return (struct admin_where){ .config = buf_cstr(config) };
+}
