@@ -95,6 +95,8 @@ struct exchange {
 	uint64_t begun_ms; /* monotonic */
 	uint64_t bytes_up, bytes_down;
 	uint32_t http_status;
+	struct str
+		detail; /* a sentence for the next row; set and forgotten by the core */
 };
 
 typedef enum verdict (*filter_phase_fn)(struct exchange *x);

@@ -85,6 +85,9 @@ conn_close(struct conn *c)
 	(void)close(c->io.fd);
 	if (c->is_counted)
 		limit_close(c->limit);
+	if (c->limit != NULL)
+		limit_release(&w->limits, c->limit);
+	c->limit = NULL;
 	limits_leave(&w->limits);
 	stats_add(w->role.stats, STAT_OPEN, -1);
 	list_remove(&c->link);
@@ -118,7 +121,7 @@ conn_is_same_sandbox(const struct conn *c)
 
 	if (c->limit == NULL)
 		return true;
-	if (c->by_token)
+	if (c->limit->handle == HANDLE_NONE || c->by_token)
 		return c->limit->handle != HANDLE_NONE;
 	who = who_by_socket(c->w->role.who, c->io.fd);
 	return who != NULL && str_eq(who->id, str_from(c->limit->id));
@@ -164,6 +167,7 @@ row_where(struct row *row, const struct exchange *x, struct buf *host_text)
 	row->country = str_from(x->country);
 	row->method = x->method;
 	row->path = x->path;
+	row->detail = x->detail;
 }
 
 enum status
@@ -218,7 +222,10 @@ conn_identify(struct conn *c, const struct who *who)
 {
 	struct worker *w = c->w;
 	struct exchange x;
-	enum status st = limit_of(&w->limits, w->role.image, who, &c->limit);
+	enum status st;
+
+	need(c->limit == NULL);
+	st = limit_of(&w->limits, w->role.image, who, &c->limit);
 
 	if (st != ST_OK)
 		return st;

@@ -77,8 +77,18 @@ limit_of(struct limits *all, const struct image *im, const struct who *w,
 		list_append(&all->records, &l->link);
 	}
 	limit_fill(l, im, w);
+	l->users++;
 	*ret_l = l;
 	return ST_OK;
+}
+
+void
+limit_release(struct limits *all, struct limit *l)
+{
+	need(l->users > 0);
+	l->users--;
+	if (l->users == 0 && l->handle == HANDLE_NONE)
+		limit_free(all, l);
 }
 
 bool
@@ -143,6 +153,15 @@ limit_bytes(struct limit *l, uint64_t n)
 	return l->max.bytes != 0 && l->bytes >= l->max.bytes ? ST_LIMIT_BYTES : ST_OK;
 }
 
+/* Nobody of this id any more: the record goes with its last connection. */
+static void
+limit_orphan(struct limits *all, struct limit *l)
+{
+	l->handle = HANDLE_NONE;
+	if (l->users == 0)
+		limit_free(all, l);
+}
+
 void
 limits_renew(struct limits *all, const struct image *im, struct who_table *t)
 {
@@ -152,9 +171,18 @@ limits_renew(struct limits *all, const struct image *im, struct who_table *t)
 
 		if (w != NULL)
 			limit_fill(l, im, w);
-		else if (l->open == 0)
-			limit_free(all, l);
 		else
-			l->handle = HANDLE_NONE;
+			limit_orphan(all, l);
+	}
+}
+
+void
+limits_forget(struct limits *all, uint32_t handle)
+{
+	list_each_safe (it, &all->records) {
+		struct limit *l = LIST_OF(it, struct limit, link);
+
+		if (l->handle == handle)
+			limit_orphan(all, l);
 	}
 }

@@ -17,10 +17,11 @@ struct limit_bucket { /* tokens in thousandths, so that slow rates still fill */
 };
 
 struct limit {
-	struct list link; /* limits->records */
-	char *id;         /* the sandbox's, NUL-terminated, owned */
-	uint32_t handle;  /* in the present generation; HANDLE_NONE: gone */
-	uint32_t open;
+	struct list link;        /* limits->records */
+	char *id;                /* the sandbox's, NUL-terminated, owned */
+	uint32_t handle;         /* in the present generation; HANDLE_NONE: gone */
+	uint32_t users;          /* who hold this pointer */
+	uint32_t open;           /* connections that were counted */
 	struct image_limits max; /* a copy: survives a reload */
 	struct limit_bucket connections, requests;
 	uint64_t bytes; /* both directions */
@@ -39,9 +40,12 @@ void limits_done(struct limits *all);
 bool limits_admit(struct limits *all, size_t max) MUSTCHECK;
 void limits_leave(struct limits *all);
 
-/* The record of this sandbox, made if need be.  ST_NOMEM, ST_TOO_BIG. */
+/* The record of this sandbox, made if need be, held until limit_release().  ST_NOMEM,
+ * ST_TOO_BIG. */
 enum status limit_of(struct limits *all, const struct image *im, const struct who *w,
 		     struct limit **ret_l) MUSTCHECK;
+
+void limit_release(struct limits *all, struct limit *l);
 
 /* ST_LIMIT_CONNECTIONS, ST_LIMIT_RATE, ST_LIMIT_BYTES; each success is undone by
  * limit_close(). */
@@ -53,6 +57,8 @@ enum status limit_bytes(struct limit *l, uint64_t n) MUSTCHECK;
 
 /* A new policy: new numbers, new handles.  Gone sandboxes get HANDLE_NONE. */
 void limits_renew(struct limits *all, const struct image *im, struct who_table *t);
+/* This sandbox is gone, or about to be. */
+void limits_forget(struct limits *all, uint32_t handle);
 
 /* Pure, for tests: one token at now, filling at rate a second up to burst. */
 bool limit_bucket_take(struct limit_bucket *b, uint64_t now_ms, uint32_t rate,

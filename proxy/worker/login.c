@@ -69,7 +69,7 @@ login_grant(struct conn *c, uint32_t handle)
 {
 	struct who_table *table = c->w->role.who;
 	const struct who *who = who_by_handle(table, handle);
-	uint64_t cookie;
+	uint64_t cookie = 0;
 	enum status st = who == NULL ? ST_AUTH_FAILED : sock_cookie(c->io.fd, &cookie);
 
 	if (st == ST_OK)

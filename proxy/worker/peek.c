@@ -132,6 +132,25 @@ hello_dest(struct conn *c, const struct hello *h)
 	return ST_OK;
 }
 
+/* The row says which name it was that didn't fit. */
+static void
+deny_name(struct conn *c, enum status reason, struct str name)
+{
+	struct exchange x;
+	struct buf b;
+
+	conn_exchange(c, &x);
+	buf_init(&b, 512);
+	buf_put(&b, STR("The name in the hello: "));
+	buf_put_json(&b, name);
+	if (name.n > 0 && b.st == ST_OK)
+		x.detail = str_of(b.p, b.len);
+	x.dest = &c->dest;
+	x.reason = reason;
+	deny(c, &x);
+	buf_done(&b);
+}
+
 static enum status
 hello_spoilt(const struct hello *h)
 {
@@ -149,10 +168,13 @@ peek_hello(struct conn *c, struct peek *p, struct str bytes)
 	c->form = FORM_TLS;
 	if (st == ST_OK && c->is_own)
 		st = ST_DENIED_PROTOCOL; /* our own pages are plain HTTP */
-	if (st == ST_OK)
-		st = hello_dest(c, &h);
-	if (st != ST_OK)
+	if (st != ST_OK) {
 		deny_because(c, st);
+		return;
+	}
+	st = hello_dest(c, &h);
+	if (st != ST_OK)
+		deny_name(c, st, h.name);
 	else
 		peek_decide(c, WAY_TLS, bytes, hello_spoilt(&h));
 }

@@ -133,8 +133,10 @@ on_login(void *ctx, enum status st)
 	p->login = NULL;
 	if (st == ST_OK)
 		http_start(p);
-	else
+	else if (p->c->limit == NULL)
 		refuse_because(p, st);
+	else /* known, but over a limit: it must not stay as one that passed it */
+		deny_because(p->c, st);
 	if (proxy_is_owner(p))
 		proxy_resume(p);
 }

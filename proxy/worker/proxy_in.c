@@ -221,12 +221,13 @@ on_timeout(void *ctx)
 {
 	struct proxy_in *p = ctx;
 
-	if (p->bytes.len == 0 && p->tries > 0) {
-		conn_close(p->c); /* it was kept for another try and none came */
-		return;
-	}
 	stats_add(p->c->w->role.stats, STAT_TIMEOUT_HEAD, 1);
-	deny_because(p->c, ST_TIMEOUT);
+	/* Nothing was asked, so nothing is refused: a connection made in advance, or
+	 * kept for another try. */
+	if (p->bytes.len == 0)
+		conn_close(p->c);
+	else
+		deny_because(p->c, ST_TIMEOUT);
 }
 
 void

@@ -87,7 +87,8 @@ tunnel_judge(struct conn *c)
 	struct tunnel *t = c->state;
 
 	conn_refresh(c, &t->x);
-	if (exchange_run(&t->x, PHASE_HELLO) != VERDICT_NEXT)
+	if (!conn_is_same_sandbox(c) ||
+	    exchange_run(&t->x, PHASE_HELLO) != VERDICT_NEXT)
 		tunnel_refuse(t, ST_RELOADED);
 }
 
@@ -112,7 +113,8 @@ tunnel_end(void *ctx, enum status why)
 	}
 	if (why == ST_LIMIT_BYTES)
 		stats_add(stats, STAT_LIMIT_BYTES, 1);
-	t->x.reason = why == ST_END ? ST_OK : why;
+	if (why != ST_END)
+		t->x.reason = why;
 	conn_close(t->c);
 }
 
@@ -244,6 +246,7 @@ tunnel_new(struct conn *c, const struct exchange *x, struct str seen)
 	t->c = c;
 	t->x = *x;
 	t->x.dest = &c->dest;
+	t->x.detail = (struct str){ 0 };
 	t->held = copy;
 	t->held_n = seen.n;
 	conn_take(c, &tunnel_owner, t, on_early);

@@ -159,8 +159,24 @@ on_given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_
 	return ST_OK;
 }
 
-/* Everything that runs is judged again before super hears that the policy is in force.
+/* Everything that runs is judged again, by the policy and the sandboxes there are now.
  */
+static void
+judge_all(struct worker *w)
+{
+	list_each_safe (it, &w->conns) {
+		struct conn *c = LIST_OF(it, struct conn, link);
+
+		if (c->owner != NULL)
+			c->owner->judge(c);
+		if (c->is_closed || conn_is_same_sandbox(c))
+			continue;
+		c->form = FORM_CLOSE;
+		deny_because(c, ST_RELOADED);
+	}
+}
+
+/* Super hears that the policy is in force after this has returned. */
 static void
 on_commit(void *ctx, const struct image *old)
 {
@@ -171,16 +187,7 @@ on_commit(void *ctx, const struct image *old)
 		return;
 	stats_add(w->role.stats, STAT_RELOADS, 1);
 	pool_flush(w->pool);
-	list_each_safe (it, &w->conns) {
-		struct conn *c = LIST_OF(it, struct conn, link);
-
-		if (!conn_is_same_sandbox(c)) {
-			c->form = FORM_CLOSE;
-			deny_because(c, ST_RELOADED);
-		} else if (c->owner != NULL) {
-			c->owner->judge(c);
-		}
-	}
+	judge_all(w);
 	if (w->is_serving)
 		doors_open(w);
 }
@@ -193,14 +200,8 @@ on_sandbox(void *ctx, const struct who *who, bool present)
 	if (present)
 		return;
 	doors_close_attached(w, who->handle);
-	list_each_safe (it, &w->conns) {
-		struct conn *c = LIST_OF(it, struct conn, link);
-
-		if (c->limit == NULL || c->limit->handle != who->handle)
-			continue;
-		c->form = FORM_CLOSE;
-		deny_because(c, ST_RELOADED);
-	}
+	limits_forget(&w->limits, who->handle);
+	judge_all(w);
 }
 
 static void

@@ -5,6 +5,7 @@ The oracle of what got out is the dialer's list: what it wasn't asked for can't 
 import base64
 import json
 import pathlib
+import resource
 import socket
 import ssl
 import struct
@@ -436,6 +437,179 @@ def test_half_closed_tunnels_give_their_slots_back(gate):
         sock.close()
     time.sleep(0.2)
     assert gate.stat("OPEN") == 0 and gate.stat("TUNNELS_OPEN") == 0 and gate.stat("TUNNELS") == 100
+
+
+def hello_of(context, name):
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing, server_hostname=name).do_handshake()
+    return outgoing.read()
+
+
+def with_extension(hello, kind, body):
+    """The same hello with one more extension at its end."""
+    message = bytearray(hello[5:])
+    at = 4 + 2 + 32
+    at += 1 + message[at]
+    at += 2 + int.from_bytes(message[at:at + 2], "big")
+    at += 1 + message[at]
+    more = struct.pack("!HH", kind, len(body)) + body
+    message[at:at + 2] = struct.pack("!H", int.from_bytes(message[at:at + 2], "big") + len(more))
+    message += more
+    message[1:4] = (len(message) - 4).to_bytes(3, "big")
+    return records(bytes(message), 1 << 14)
+
+
+def records(message, size):
+    parts = [message[i:i + size] for i in range(0, len(message), size)]
+    return b"".join(b"\x16\x03\x01" + struct.pack("!H", len(p)) + p for p in parts)
+
+
+def alert_of(sock):
+    got = b""
+    try:
+        while more := sock.recv(100):
+            got += more
+    except ConnectionResetError:
+        pass
+    return got[6] if got[:1] == b"\x15" and len(got) == 7 else got
+
+
+def refusals_of_hello(gate, hello):
+    """The codes with which it is refused on each way."""
+    transparent = gate.connect(gate.transparent)
+    pinned = connect(gate, "ok.test:443")
+    read_head(pinned)
+    through_socks, _ = socks(gate, "ok.test", 443)
+    for sock in (transparent, pinned, through_socks):
+        sock.sendall(hello)
+        alert_of(sock)
+    return [r["reason"] for r in gate.rows("deny", least=3)]
+
+
+def test_hellos_that_no_way_lets_pass(gate, tls):
+    plain = hello_of(tls[1], "ok.test")
+    alpn = ssl.create_default_context()
+    alpn.set_alpn_protocols(["acme-tls/1"])
+    no_name = ssl.create_default_context()
+    no_name.check_hostname = False
+    cases = {
+        "ech": with_extension(plain, 0xfe0d, b"\0" * 40), "alpn_refused": hello_of(alpn, "ok.test"),
+        "no_sni": hello_of(no_name, None), "hello_too_large": records(b"\1\1\x10\0" + b"x" * 70000, 16384),
+        "hello_unparsable": plain[:60] + b"\xff" * (len(plain) - 60),
+    }
+    seen = 0
+    for code, hello in cases.items():
+        assert refusals_of_hello(gate, hello)[seen:] == [code] * 3
+        seen += 3
+    assert gate.dialer.asked == []
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100, 1000])
+def test_a_hello_cut_into_records_passes_or_is_refused_but_never_taken_for_plain(gate, size):
+    message = hello_of(gate.client, "ok.test")[5:]
+    hello = records(message, size)
+    sock = connect(gate, "ok.test:443")
+    read_head(sock)
+    sock.sendall(hello)
+    sock.recv(100)
+    if -(-len(message) // size) <= 256:
+        assert gate.dialer.asked[0][0] == "ok.test" and gate.rows("tunnel_start", least=1)
+    else:
+        assert gate.rows("deny", least=1)[0]["reason"] == "hello_too_large"
+
+
+def test_names_are_one_whatever_their_spelling(gate):
+    sock = connect(gate, "OK.TEST.:443")
+    assert read_head(sock).startswith("HTTP/1.1 200 ")
+    with secure(gate, sock) as t:
+        echo(t)
+    assert gate.dialer.asked == [("ok.test", 443, 1, "127.0.0.5")]
+
+
+def test_big_transfers_pass_both_ways_at_once(gate):
+    sock = connect(gate, "ok.test:443")
+    read_head(sock)
+    with secure(gate, sock) as t:
+        size, got = 13 << 20, 0
+        writer = threading.Thread(target=lambda: t.sendall(b"m" * size))
+        writer.start()
+        while got < size:
+            got += len(t.recv(65536))
+        writer.join()
+    end = gate.rows("tunnel_end", least=1)[0]
+    assert end["up"] > size and end["down"] > size and end["ms"] >= 0
+
+
+def test_descriptors_that_run_out_stop_nothing_for_good(gate):
+    resource.prlimit(gate.process.pid, resource.RLIMIT_NOFILE, (40, 40))
+    held = []
+    for _ in range(80):
+        try:
+            held.append(gate.connect(gate.transparent))
+        except OSError:
+            pass
+    time.sleep(0.3)
+    assert gate.is_alive() and gate.stat("ACCEPT_PAUSED") > 0
+    for sock in held:
+        sock.close()
+    time.sleep(1.5)
+    with secure(gate, gate.connect(gate.transparent)) as t:
+        echo(t)
+
+
+def test_one_sandbox_in_a_flood_does_not_starve_another(gate):
+    """The other's tunnels go on while one opens and drops connections as fast as it can."""
+    sock = connect(gate, "ok.test:443")
+    read_head(sock)
+    over = threading.Event()
+
+    def flood():
+        while not over.is_set():
+            try:
+                gate.connect(gate.transparent, source="127.0.0.6").close()
+            except OSError:
+                pass
+
+    with secure(gate, sock) as t:
+        echo(t)
+        threads = [threading.Thread(target=flood) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        times = []
+        for _ in range(100):
+            begun = time.time()
+            echo(t)
+            times.append(time.time() - begun)
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert sorted(times)[50] < 0.1
+
+
+def test_what_observe_lets_pass_is_marked(gate):
+    gate.config = CONFIG.replace("  p:\n", "  p:\n    mode: observe\n")
+    gate.take(gate.image())
+    gate.dialer.hosts["other.test"] = gate.origin.address
+    sock = connect(gate, "other.test:443")
+    read_head(sock)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with context.wrap_socket(sock, server_hostname="other.test") as t:
+        echo(t)
+    start, end = end_rows(gate, 2)
+    assert start["observed"] == end["observed"] == 1 and start["reason"] == end["reason"] == "denied_by_policy"
+
+
+def test_a_sandbox_that_vanishes_loses_its_tunnels(gate):
+    sock = connect(gate, "ok.test:443")
+    read_head(sock)
+    with secure(gate, sock) as t:
+        echo(t)
+        gate.config = CONFIG.replace("source: 127.0.0.5", "source: 127.0.0.9")
+        gate.take(gate.image())
+        assert gate.stat("TUNNELS_OPEN") == 0
+    assert gate.rows("tunnel_end", least=1)[0]["reason"] == "policy_changed"
 
 
 class Parent:
