@@ -315,7 +315,7 @@ static enum status
 receive(int sink, uint16_t *ret_id, uint16_t *ret_port)
 {
 	struct pollfd p = { .fd = sink, .events = POLLIN };
-	struct sockaddr_in from;
+	struct sockaddr_in from = { 0 };
 	socklen_t from_len = sizeof(from);
 	uint8_t packet[PACKET_QUERY_MAX] = { 0 };
 

@@ -20,7 +20,7 @@ an_answer_is_there_until_its_time_is_over(void **state)
 	struct cache c;
 	struct cache_key k = cache_key(STR("ok.test"), 1),
 			 other = cache_key(STR("ok.test"), 28);
-	struct packet_answer a;
+	struct packet_answer a = { 0 };
 
 	(void)state;
 	cache_init(&c, 10);
@@ -40,7 +40,7 @@ static void
 the_one_unused_longest_makes_room(void **state)
 {
 	struct cache c;
-	struct packet_answer a;
+	struct packet_answer a = { 0 };
 
 	(void)state;
 	cache_init(&c, 3);
@@ -64,7 +64,7 @@ a_cache_of_no_size_keeps_nothing(void **state)
 {
 	struct cache c;
 	struct cache_key k = cache_key(STR("ok.test"), 1);
-	struct packet_answer a;
+	struct packet_answer a = { 0 };
 
 	(void)state;
 	cache_init(&c, 0);

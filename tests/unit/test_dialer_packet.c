@@ -141,7 +141,7 @@ addresses_at_the_end_of_a_chain_are_taken_in_any_order(void **state)
 {
 	struct packet_query q = ask("www.ok.test", PACKET_TYPE_A);
 	struct reply r = reply_to(&q, 0);
-	struct packet_answer a;
+	struct packet_answer a = { 0 };
 
 	(void)state;
 	put_record(&r, "b.ok.test", 1, 60, "\1\2\3\4", 4);
@@ -160,7 +160,7 @@ static void
 a_question_with_other_letters_is_another_question(void **state)
 {
 	struct packet_query q = ask("api.ok.test", PACKET_TYPE_A);
-	struct packet_answer a;
+	struct packet_answer a = { 0 };
 
 	(void)state;
 	for (size_t i = 12; i < q.len; i++) {
@@ -175,7 +175,7 @@ static void
 eight_aliases_are_followed_and_a_ninth_is_not(void **state)
 {
 	struct packet_query q = ask("n0.test", PACKET_TYPE_A);
-	struct packet_answer a;
+	struct packet_answer a = { 0 };
 
 	(void)state;
 	for (int hops = 7; hops <= 9; hops++) {
@@ -199,7 +199,7 @@ lengths_and_pointers_that_lie_are_malformed(void **state)
 {
 	struct packet_query q = ask("api.ok.test", PACKET_TYPE_A);
 	struct reply good = reply_to(&q, 0), r;
-	struct packet_answer a;
+	struct packet_answer a = { 0 };
 
 	(void)state;
 	put_record(&good, NULL, 1, 60, "\1\2\3\4", 4);
@@ -228,7 +228,7 @@ what_is_not_there_is_told_from_what_failed(void **state)
 {
 	struct packet_query q = ask("api.ok.test", PACKET_TYPE_A);
 	struct reply r = reply_to(&q, 3);
-	struct packet_answer a;
+	struct packet_answer a = { 0 };
 
 	(void)state;
 	put_record(&r, NULL, 1, 60, "\1\2\3\4", 4); /* NXDOMAIN with an answer */
@@ -251,7 +251,7 @@ many_addresses_are_cut_and_a_huge_ttl_is_none(void **state)
 {
 	struct packet_query q = ask("api.ok.test", PACKET_TYPE_AAAA);
 	struct reply r = reply_to(&q, 0);
-	struct packet_answer a;
+	struct packet_answer a = { 0 };
 
 	(void)state;
 	for (int i = 0; i < 100; i++)
