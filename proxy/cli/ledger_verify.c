@@ -2,14 +2,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "proxy/base/enc.h"
-#include "proxy/base/num.h"
+#include "proxy/cli/ledger_heads.h"
 #include "proxy/io/row.h"
 #include "proxy/io/sql.h"
-
-enum { KEYS_MAX = 4096, LOG_LINE_MAX = 512 };
 
 struct segment {
 	uint64_t number, first, last; /* last 0: open */
@@ -28,8 +24,7 @@ struct walk {
 	sqlite3_stmt *heads, *row;
 	struct head head; /* the next one to meet */
 	uint64_t signed_to, last_head;
-	char keys[KEYS_MAX];
-	size_t keys_n;
+	struct ledger_keys keys;
 	struct verify_result *r;
 };
 
@@ -53,22 +48,6 @@ misfit(struct walk *w, uint64_t first, uint64_t last, const char *fmt, ...)
 
 #define LL(v) ((unsigned long long)(v))
 
-static bool
-key_is_known(const struct walk *w, struct str key)
-{
-	CLEANUP(buf_done) struct buf b;
-	struct str want, rest = str_of(w->keys, w->keys_n);
-
-	buf_init(&b, 2 * CHAIN_KEY);
-	enc_put_hex(&b, key);
-	if (buf_finish(&b, &want) != ST_OK)
-		return false;
-	while (rest.n > 0)
-		if (str_eq(str_trim(str_cut(&rest, '\n')), want))
-			return true;
-	return false;
-}
-
 /* The next signed place; one that isn't signed by the keeper is a misfit at once. */
 static bool
 next_head(struct walk *w)
@@ -86,7 +65,7 @@ next_head(struct walk *w)
 	if (!chain_from(sql_get_bytes(w->heads, 3), &h.link))
 		return misfit(w, after, h.seq,
 			      "the signed head at row %llu is malformed", LL(h.seq));
-	if (!key_is_known(w, key))
+	if (!ledger_keys_has(&w->keys, key))
 		return misfit(
 			w, after, h.seq,
 			"the head at row %llu is signed with a key that is not in "
@@ -435,68 +414,33 @@ place_fits(struct walk *w, const struct verify_place *p, const char *where)
 			    "%s has another link at row %llu", where, LL(p->seq));
 }
 
-static bool
-line_fits(struct walk *w, struct str line, bool *has_signature)
-{
-	CLEANUP(buf_done) struct buf b;
-	struct verify_place p;
-	struct str bytes;
-
-	buf_init(&b, CHAIN_HASH);
-	if (!num_parse_strict(str_cut(&line, ' '), INT64_MAX, &p.seq))
-		return misfit(w, 1, w->r->tip.seq, "heads.log has a malformed line");
-	(void)str_cut(&line, ' ');
-	if (!enc_get_hex(&b, str_cut(&line, ' ')) || buf_finish(&b, &bytes) != ST_OK ||
-	    !chain_from(bytes, &p.link))
-		return misfit(w, 1, w->r->tip.seq, "heads.log has a malformed line");
-	if (!str_eq(str_cut(&line, ' '), STR("-")))
-		*has_signature = true;
-	return place_fits(w, &p, "heads.log");
-}
+struct log_walk {
+	struct walk *w;
+	bool has_signature;
+};
 
 static bool
-log_fits(struct walk *w, const char *dir, const char *name, bool *has_signature)
+line_fits(void *ctx, const struct verify_place *p, bool is_signed)
 {
-	char line[LOG_LINE_MAX], path[4200];
-	bool ok = true;
+	struct log_walk *x = ctx;
 
-	(void)snprintf(path, sizeof path, "%s/%s", dir, name);
-	FILE *f = fopen(path, "re");
-	if (f == NULL)
-		return true;
-	while (ok && fgets(line, sizeof line, f) != NULL)
-		ok = line_fits(w,
-			       str_trim(str_head(str_from(line), strcspn(line, "\n"))),
-			       has_signature);
-	(void)fclose(f);
-	return ok;
+	x->has_signature = x->has_signature || is_signed;
+	if (p == NULL)
+		return misfit(x->w, 1, x->w->r->tip.seq,
+			      "heads.log has a malformed line");
+	return place_fits(x->w, p, "heads.log");
 }
 
 static bool
 logs_fit(struct walk *w, const char *dir)
 {
-	bool has_signature = false;
+	struct log_walk x = { .w = w };
 
-	if (!log_fits(w, dir, "heads.log.1", &has_signature) ||
-	    !log_fits(w, dir, "heads.log", &has_signature))
+	if (!ledger_places_each(dir, line_fits, &x))
 		return false;
-	if ((has_signature || w->keys_n > 0) && w->r->signatures == 0 &&
-	    w->last_head == 0)
+	if ((x.has_signature || w->keys.n > 0) && w->last_head == 0)
 		return misfit(w, 1, w->r->tip.seq, "the signatures are gone");
 	return true;
-}
-
-static void
-load_keys(struct walk *w, const char *dir)
-{
-	char path[4200];
-
-	(void)snprintf(path, sizeof path, "%s/keeper.pub", dir);
-	FILE *f = fopen(path, "re");
-	if (f == NULL)
-		return;
-	w->keys_n = fread(w->keys, 1, sizeof w->keys, f);
-	(void)fclose(f);
 }
 
 static enum status
@@ -534,7 +478,7 @@ ledger_verify(const char *dir, const struct verify_place *expect,
 	struct verify_result r = { .is_whole = true };
 	struct walk w = { .r = &r };
 
-	load_keys(&w, dir);
+	ledger_keys_load(&w.keys, dir);
 	enum status st = prepare(&w, dir);
 	if (st == ST_OK && next_head(&w) && walk_all(&w) && nothing_is_left(&w) &&
 	    erasures_fit(&w) && logs_fit(&w, dir))
