@@ -13,6 +13,7 @@ struct pending {
 	struct quota *quota; /* counted in */
 	struct query_way way;
 	struct query_peer peer; /* what way.peer points to, for UDP */
+	struct ask_line *line;  /* asked on; every call on it ends before it is lost */
 	uint32_t seq;
 	uint8_t id_len;
 	char id[UINT8_MAX]; /* of the sandbox */
@@ -122,6 +123,7 @@ pending_new(const struct query *q)
 	if (!p)
 		return NULL;
 	p->dns = q->dns;
+	p->line = q->dns->dialer;
 	p->quota = q->quota;
 	p->way = *q->way;
 	if (q->way->peer) {
@@ -152,8 +154,8 @@ ask_dialer(struct pending *p, const struct query *q)
 	buf_put_u8(&b, q->msg.type == DNSMSG_A ? WANT_A : WANT_AAAA);
 	st = buf_finish(&b, &body);
 	if (st == ST_OK)
-		st = ask_call(p->dns->dialer, ASK_RESOLVE, ASK_LOAD(body, NULL, 0),
-			      answered, p, &p->seq);
+		st = ask_call(p->line, ASK_RESOLVE, ASK_LOAD(body, NULL, 0), answered,
+			      p, &p->seq);
 	return st;
 }
 
@@ -193,8 +195,7 @@ pending_drop(struct dns *d, const void *owner)
 
 		if (p->way.owner != owner)
 			continue;
-		if (d->dialer)
-			ask_cancel(d->dialer, p->seq);
+		ask_cancel(p->line, p->seq);
 		release(p);
 	}
 }

@@ -10,10 +10,8 @@
 #include "proxy/io/listen.h"
 
 enum {
-	CONNS_OF_SANDBOX = 32,
 	CONNS_MAX = 2048,
 	WAITING_MAX = 8, /* answers under way of one connection */
-	IDLE_MS = 10000,
 	FRAME_MAX = 2 + DNSMSG_ANSWER_MAX,
 	IN_MAX = 2 + DNSMSG_QUERY_MAX,
 	/* Room for each answer under way and the one being made. */
@@ -37,6 +35,14 @@ struct conn {
 	int fd;         /* -1: closed, dies at the end of the turn */
 	bool is_at_end; /* the peer has sent its last */
 };
+
+/* Something was finished: the time to the end begins anew. */
+static void
+conn_touch(struct conn *c)
+{
+	loop_timer_set(&c->idle,
+		       image_number(c->door.dns->role.image, OPT_DNS_IDLE_TIMEOUT));
+}
 
 static void
 conn_close(struct conn *c)
@@ -88,7 +94,7 @@ conn_flush(struct conn *c)
 		if (n == -1)
 			return errno == EAGAIN || errno == EINTR;
 		ring_consume(&c->out, (size_t)n);
-		loop_timer_set(&c->idle, IDLE_MS);
+		conn_touch(c);
 	}
 	ring_trim(&c->out);
 	return true;
@@ -111,7 +117,7 @@ conn_handle(struct conn *c, struct str packet)
 		c->waiting++;
 	else if (st != ST_OK || !conn_put(c, str_of(d->out, size)))
 		return false;
-	loop_timer_set(&c->idle, IDLE_MS);
+	conn_touch(c);
 	return true;
 }
 
@@ -206,7 +212,7 @@ on_idle(void *ctx)
 	struct conn *c = ctx;
 
 	if (c->waiting > 0) { /* it is we who are slow; the dialer has a deadline */
-		loop_timer_set(&c->idle, IDLE_MS);
+		conn_touch(c);
 		return;
 	}
 	stats_add(c->door.dns->role.stats, STAT_TIMEOUT_IDLE, 1);
@@ -231,7 +237,7 @@ conn_new(const struct dns_door *door, int fd, struct quota *q)
 	ring_init(&c->out, OUT_MAX);
 	loop_io_init(&c->io, d->loop, fd, on_conn, c);
 	loop_timer_init(&c->idle, d->loop, on_idle, c);
-	loop_timer_set(&c->idle, IDLE_MS);
+	conn_touch(c);
 	loop_io_want(&c->io, LOOP_READ);
 	stats_add(d->role.stats, STAT_OPEN, 1);
 	return ST_OK;
@@ -243,13 +249,15 @@ admit(const struct dns_door *door, int fd)
 	struct dns *d = door->dns;
 	const struct who *w = who_by_socket(d->role.who, fd);
 	struct quota *q;
+	uint64_t most;
 
 	q = quotas_get(&d->quotas, w ? w->id : STR(""), loop_now_ms(d->loop));
 	if (!q)
 		return ST_NOMEM;
+	most = image_number(d->role.image, OPT_LIMIT_DNS_CONNECTIONS);
 	if (d->is_draining)
 		return ST_DRAINING;
-	if (d->conns_n >= CONNS_MAX || q->conns >= CONNS_OF_SANDBOX) {
+	if (d->conns_n >= CONNS_MAX || q->conns >= most) {
 		stats_add(d->role.stats, STAT_LIMIT_CONNECTIONS, 1);
 		return ST_LIMIT_CONNECTIONS;
 	}

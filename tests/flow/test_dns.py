@@ -34,7 +34,8 @@ CONFIG = """
 listeners:
   - {{name: egress, kind: transparent, address: "127.0.0.1:15001"}}
   - {{name: names, kind: dns, address: "127.0.0.1:5353"}}
-limits: {{dns_per_second: {rate}}}
+limits: {{dns_per_second: {rate}, dns_connections: 32}}
+timeouts: {{dns_idle: {idle}}}
 dns: {{denied: {denied}}}
 sandboxes:
   - {{id: demo, source: 127.0.0.5, user: alice, agent: coder, session: s1, policy: p}}
@@ -173,9 +174,10 @@ class Gate:
         self.role.give("LISTENER", 1, "tcp", [self.tcp.fileno()])
         self.clients = {}
 
-    def image(self, rate=500, denied="nxdomain", hosts='[ok.test, "*.ok.test"]'):
+    def image(self, rate=500, denied="nxdomain", idle="10s", hosts='[ok.test, "*.ok.test"]'):
         path = self.tmp_path / "sandgate.yaml"
-        path.write_text(CONFIG.format(rate=rate, denied=denied, hosts=hosts))
+        path.write_text(CONFIG.format(rate=rate, denied=denied, idle=idle,
+                                      hosts=hosts))
         return compile_file(path)
 
     def reload(self, **more):
@@ -479,6 +481,25 @@ def test_tcp_that_is_not_dns_is_closed(gate, junk):
         except ConnectionResetError:
             pass
     assert gate.heard(0.1) is None
+
+
+def test_a_connection_that_never_finishes_a_query_is_closed(gate):
+    gate.reload(idle="400ms")
+    with gate.stream() as slow, gate.stream() as waiting:
+        waiting.sendall(framed(query("ok.test")))
+        seq, _, _, _ = gate.heard()
+        for byte in framed(query("evil.test"))[:20]:
+            time.sleep(0.05)
+            try:
+                slow.send(bytes([byte]))
+            except OSError:
+                break
+        try:
+            assert slow.recv(1) == b""
+        except ConnectionResetError:
+            pass
+        gate.resolved(seq, "OK", ["93.184.216.34"])  # it is we who were slow
+        assert hear_stream(waiting).addresses == ["93.184.216.34"]
 
 
 def test_one_sandbox_cannot_take_all_connections(gate):
