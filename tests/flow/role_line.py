@@ -17,12 +17,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def find_binaries():
-    """SG_BIN, or the newest build that has a dialer."""
-    if "SG_BIN" in os.environ:
-        return pathlib.Path(os.environ["SG_BIN"])
+    """SANDGATE_BIN, or the newest build that has a dialer."""
+    if "SANDGATE_BIN" in os.environ:
+        return pathlib.Path(os.environ["SANDGATE_BIN"])
     found = sorted(ROOT.glob("build/*/bin/sandgate-dialer"), key=lambda p: p.stat().st_mtime)
     if not found:
-        raise FileNotFoundError("no build of sandgate-dialer; set SG_BIN")
+        raise FileNotFoundError("no build of sandgate-dialer; set SANDGATE_BIN")
     return found[-1].parent
 
 
