@@ -92,69 +92,66 @@ edns_sizes_are_kept_within_bounds(void **state)
 	}
 }
 
+static const struct str malformed[] = {
+	/* QDCOUNT 0, 2, 65535; an answer, an authority record; two additional
+	 */
+	{ "\x12\x34\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00", 12 },
+	{ "\x12\x34\x01\x00\x00\x02\x00\x00\x00\x00\x00\x00" QUESTION QUESTION, 54 },
+	{ "\x12\x34\x01\x00\xff\xff\x00\x00\x00\x00\x00\x00" QUESTION, 33 },
+	{ "\x12\x34\x01\x00\x00\x01\x00\x01\x00\x00\x00\x00" QUESTION, 33 },
+	{ "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x01\x00\x00" QUESTION, 33 },
+	{ "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x02" QUESTION, 33 },
+	/* compression: to itself, to the header, forward; other label types */
+	{ HEADER "\xc0\x0c\x00\x01\x00\x01", 18 },
+	{ HEADER "\x01"
+		 "a\xc0\x00\x00\x01\x00\x01",
+	  20 },
+	{ HEADER "\xc0\x20\x00\x01\x00\x01", 18 },
+	{ HEADER "\x41"
+		 "a\x00\x00\x01\x00\x01",
+	  19 },
+	{ HEADER "\x81"
+		 "a\x00\x00\x01\x00\x01",
+	  19 },
+	/* bytes of a name: NUL, dot, blank, 8 bit, '*' */
+	{ HEADER "\x01\x00\x00\x00\x01\x00\x01", 19 },
+	{ HEADER "\x01.\x00\x00\x01\x00\x01", 19 },
+	{ HEADER "\x01 \x00\x00\x01\x00\x01", 19 },
+	{ HEADER "\x01\xe9\x00\x00\x01\x00\x01", 19 },
+	{ HEADER "\x01*\x00\x00\x01\x00\x01", 19 },
+	/* cut short; a byte behind */
+	{ HEADER "\x02"
+		 "a",
+	  14 },
+	{ HEADER "\x01"
+		 "a",
+	  14 },
+	{ HEADER "\x01"
+		 "a\x00\x00\x01\x00",
+	  18 },
+	{ HEADER QUESTION "!", 34 },
+	/* OPT: not one, cut short, length past the end, bytes behind, bad
+	   option */
+	{ HEADER_OPT QUESTION, 33 },
+	{ HEADER_OPT QUESTION "\x00\x00\x01\x00\x01\x00\x00\x00\x00\x00\x00", 44 },
+	{ HEADER_OPT QUESTION "\x01"
+			      "a\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00",
+	  46 },
+	{ HEADER_OPT QUESTION "\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00", 43 },
+	{ HEADER_OPT QUESTION "\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x01", 44 },
+	{ HEADER_OPT QUESTION "\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00!", 45 },
+	{ HEADER_OPT QUESTION
+	  "\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x04\x00\x0a\x00\x01",
+	  48 },
+};
+
 static void
 malformed_queries_are_refused(void **state)
 {
-	static const struct str bad[] = {
-		/* QDCOUNT 0, 2, 65535; an answer, an authority record; two additional
-		 */
-		{ "\x12\x34\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00", 12 },
-		{ "\x12\x34\x01\x00\x00\x02\x00\x00\x00\x00\x00\x00" QUESTION QUESTION,
-		  54 },
-		{ "\x12\x34\x01\x00\xff\xff\x00\x00\x00\x00\x00\x00" QUESTION, 33 },
-		{ "\x12\x34\x01\x00\x00\x01\x00\x01\x00\x00\x00\x00" QUESTION, 33 },
-		{ "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x01\x00\x00" QUESTION, 33 },
-		{ "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x02" QUESTION, 33 },
-		/* compression: to itself, to the header, forward; other label types */
-		{ HEADER "\xc0\x0c\x00\x01\x00\x01", 18 },
-		{ HEADER "\x01"
-			 "a\xc0\x00\x00\x01\x00\x01",
-		  20 },
-		{ HEADER "\xc0\x20\x00\x01\x00\x01", 18 },
-		{ HEADER "\x41"
-			 "a\x00\x00\x01\x00\x01",
-		  19 },
-		{ HEADER "\x81"
-			 "a\x00\x00\x01\x00\x01",
-		  19 },
-		/* bytes of a name: NUL, dot, blank, 8 bit, '*' */
-		{ HEADER "\x01\x00\x00\x00\x01\x00\x01", 19 },
-		{ HEADER "\x01.\x00\x00\x01\x00\x01", 19 },
-		{ HEADER "\x01 \x00\x00\x01\x00\x01", 19 },
-		{ HEADER "\x01\xe9\x00\x00\x01\x00\x01", 19 },
-		{ HEADER "\x01*\x00\x00\x01\x00\x01", 19 },
-		/* cut short; a byte behind */
-		{ HEADER "\x02"
-			 "a",
-		  14 },
-		{ HEADER "\x01"
-			 "a",
-		  14 },
-		{ HEADER "\x01"
-			 "a\x00\x00\x01\x00",
-		  18 },
-		{ HEADER QUESTION "!", 34 },
-		/* OPT: not one, cut short, length past the end, bytes behind, bad
-		   option */
-		{ HEADER_OPT QUESTION, 33 },
-		{ HEADER_OPT QUESTION "\x00\x00\x01\x00\x01\x00\x00\x00\x00\x00\x00",
-		  44 },
-		{ HEADER_OPT QUESTION "\x01"
-				      "a\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00",
-		  46 },
-		{ HEADER_OPT QUESTION "\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00", 43 },
-		{ HEADER_OPT QUESTION "\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x01",
-		  44 },
-		{ HEADER_OPT QUESTION "\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00!",
-		  45 },
-		{ HEADER_OPT QUESTION
-		  "\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x04\x00\x0a\x00\x01",
-		  48 },
-	};
 
 	(void)state;
-	for (size_t i = 0; i < COUNT_OF(bad); i++)
-		assert_int_equal(parse(bad[i]), ST_BAD_QUERY);
+	for (size_t i = 0; i < COUNT_OF(malformed); i++)
+		assert_int_equal(parse(malformed[i]), ST_BAD_QUERY);
 }
 
 static void

@@ -264,27 +264,14 @@ server_names_that_a_server_may_read_otherwise_are_refused(void **state)
 {
 	static const struct str bad[] = {
 		{ "", 0 },                     /* no list */
-		{ "\x00\x00", 2 },             /* empty list */
-		{ "\x00\x03\x00\x00\x00", 5 }, /* empty name */
-		{ "\x00\x08\x00\x00\x01"
-		  "a\x00\x00\x01"
-		  "b",
-		  10 }, /* two names */
-		{ "\x00\x04\x01\x00\x01"
-		  "a",
-		  6 }, /* another type */
-		{ "\x00\x04\x00\x00\x01"
-		  "a!",
-		  7 }, /* bytes behind the list */
-		{ "\x00\x05\x00\x00\x01"
-		  "a!",
-		  7 }, /* bytes in the list */
-		{ "\x00\x06\x00\x00\x03"
-		  "a\0b",
-		  8 }, /* NUL */
-		{ "\x00\x06\x00\x00\x04"
-		  "abc",
-		  8 }, /* longer than there is */
+		{ "\0\0", 2 },                 /* empty list */
+		{ "\0\3\0\0\0", 5 },           /* empty name */
+		{ "\0\10\0\0\1a\0\0\1b", 10 }, /* two names */
+		{ "\0\4\1\0\1a", 6 },          /* another type */
+		{ "\0\4\0\0\1a!", 7 },         /* bytes behind the list */
+		{ "\0\5\0\0\1a!", 7 },         /* bytes in the list */
+		{ "\0\6\0\0\3a\0b", 8 },       /* NUL */
+		{ "\0\6\0\0\4abc", 8 },        /* longer than there is */
 	};
 
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
