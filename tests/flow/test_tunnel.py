@@ -1,0 +1,235 @@
+"""Tunnels through the whole gateway: dialer, ledger and reload included.
+
+The oracle of what got out is the origin: it writes down whom it has spoken with.
+"""
+import json
+import os
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+
+import pytest
+
+from conftest import wait_for
+
+NAMES = ["ok.example.test", "too.example.test", "denied.example.test"]
+
+
+class Origin:
+    """A TLS server that tells the name it was asked for and echoes."""
+
+    def __init__(self, folder):
+        san = ",".join(f"DNS:{n}" for n in NAMES)
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                        "-days", "3", "-subj", "/CN=origin", "-addext", f"subjectAltName={san}",
+                        "-keyout", folder / "key", "-out", folder / "cert"], check=True, stderr=subprocess.DEVNULL)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(folder / "cert", folder / "key")
+        self.client = ssl.create_default_context(cafile=folder / "cert")
+        self.sock = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port = self.sock.getsockname()[1]
+        self.seen = 0
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            try:
+                conn, _ = self.sock.accept()
+            except OSError:
+                return
+            self.seen += 1
+            threading.Thread(target=self.serve, args=(conn,), daemon=True).start()
+
+    def serve(self, conn):
+        try:
+            first = conn.recv(1, socket.MSG_PEEK)
+            if first == b"\x16":
+                conn = self.context.wrap_socket(conn, server_side=True)
+            while data := conn.recv(65536):
+                if data.startswith(b"GET "):
+                    conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nplain")
+                else:
+                    conn.sendall(data)
+        except OSError:
+            pass
+        finally:
+            conn.close()
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory):
+    made = Origin(tmp_path_factory.mktemp("origin"))
+    yield made
+    made.sock.close()
+
+
+def config(origin, hosts=("ok.example.test", "too.example.test"), ports=()):
+    return {
+        "resolver": {"servers": ["127.0.0.1"], "timeout": "200ms", "tries": 1,
+                     "hosts": {n: ["127.0.0.1"] for n in NAMES}},
+        "policies": {"coding": {"allow": [
+            {"hosts": list(hosts), "ports": [origin.port, *ports], "addresses": ["127.0.0.0/8"]},
+            {"hosts": ["nowhere.example.test"], "ports": [origin.port]}]}},
+    }
+
+
+def read_head(sock):
+    data = b""
+    while b"\r\n\r\n" not in data and (more := sock.recv(1)):
+        data += more
+    return data.decode()
+
+
+def read_refusal(sock):
+    head = read_head(sock)
+    size = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
+    body = b""
+    while len(body) < size:
+        body += sock.recv(size - len(body))
+    return head, json.loads(body)["error"]
+
+
+def by_connect(g, host, port):
+    sock = socket.create_connection(g.proxy, timeout=10)
+    sock.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+    return sock
+
+
+def open_connect(g, host, port):
+    sock = by_connect(g, host, port)
+    assert read_head(sock).startswith("HTTP/1.1 200 ")
+    return sock
+
+
+def open_socks(g, host, port):
+    sock = socket.create_connection(g.proxy, timeout=10)
+    sock.sendall(b"\x05\x01\x00\x05\x01\x00\x03" + bytes([len(host)]) + host.encode() + struct.pack("!H", port))
+    assert sock.recv(2) == b"\x05\x00" and sock.recv(10)[1] == 0
+    return sock
+
+
+def echo(sock, text=b"through all of it"):
+    sock.sendall(text)
+    got = b""
+    while len(got) < len(text):
+        more = sock.recv(65536)
+        assert more
+        got += more
+    assert got == text
+
+
+def secure(origin, sock, name):
+    return origin.client.wrap_socket(sock, server_hostname=name)
+
+
+@pytest.mark.parametrize("way", [open_connect, open_socks])
+def test_a_tunnel_passes_and_is_told_in_the_ledger(gate, origin, way):
+    g = gate(config(origin))
+    with secure(origin, way(g, "ok.example.test", origin.port), "ok.example.test") as t:
+        echo(t)
+    start, = g.wait_rows(kind="tunnel_start")
+    end, = g.wait_rows(kind="tunnel_end")
+    assert start["host"] == f"ok.example.test:{origin.port}" and start["address"] == f"127.0.0.1:{origin.port}"
+    assert end["turn"] == start["id"] and end["bytes_up"] > 0 and end["bytes_down"] > 0
+    assert g.cli("audit", "verify").returncode == 0
+
+
+def test_a_transparent_tunnel_passes_by_the_name_in_the_hello(gate, origin):
+    g = gate(config(origin))
+    g.write(config(origin, ports=[g.ports["egress"]]))
+    assert g.reload()[0] == 200
+    # The listener's own port stands for the original one, and nobody listens there.
+    before = origin.seen
+    with pytest.raises((ssl.SSLError, OSError)):
+        secure(origin, socket.create_connection(g.egress), "ok.example.test")
+    assert origin.seen == before
+    assert g.wait_rows(kind="deny")[0]["host"] == f"ok.example.test:{g.ports['egress']}"
+
+
+def test_a_refusal_names_an_id_that_why_explains(gate, origin):
+    g = gate(config(origin))
+    before = origin.seen
+    head, error = read_refusal(by_connect(g, "denied.example.test", origin.port))
+    assert head.startswith("HTTP/1.1 403 denied_by_policy") and error["code"] == "denied_by_policy"
+    g.wait_rows(kind="deny")
+    told = g.cli("why", error["id"])
+    assert told.returncode == 0 and "denied.example.test" in told.stdout, told
+    assert origin.seen == before
+
+
+def test_a_private_address_is_refused_by_the_dialer_and_told_by_alert(gate, origin):
+    g = gate({**config(origin), "resolver": {"servers": ["127.0.0.1"], "timeout": "200ms", "tries": 1,
+                                             "hosts": {"nowhere.example.test": ["127.0.0.1"]}}})
+    before = origin.seen
+    with pytest.raises(ssl.SSLError, match="(?i)access.denied"):
+        secure(origin, open_connect(g, "nowhere.example.test", origin.port), "nowhere.example.test")
+    assert g.wait_rows(kind="deny")[0]["code"] in ("address_private", "address_self") and origin.seen == before
+
+
+def test_plain_http_inside_connect_and_in_absolute_form(gate, origin):
+    g = gate(config(origin))
+    sock = open_connect(g, "ok.example.test", origin.port)
+    host = f"ok.example.test:{origin.port}"
+    sock.sendall(f"GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    assert read_head(sock).startswith("HTTP/1.1 200") and sock.recv(5) == b"plain"
+    sock = socket.create_connection(g.proxy, timeout=10)
+    sock.sendall(f"GET http://{host}/x HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    assert read_head(sock).startswith("HTTP/1.1 200") and sock.recv(5) == b"plain"
+    # And a tunnel on the same kept connection.
+    sock.sendall(f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    assert read_head(sock).startswith("HTTP/1.1 200 ")
+    with secure(origin, sock, "ok.example.test") as t:
+        echo(t)
+
+
+def test_another_host_inside_connect_is_refused(gate, origin):
+    g = gate(config(origin))
+    sock = open_connect(g, "ok.example.test", origin.port)
+    sock.sendall(f"GET /x HTTP/1.1\r\nHost: too.example.test:{origin.port}\r\n\r\n".encode())
+    head, error = read_refusal(sock)
+    assert head.startswith("HTTP/1.1 421 ") and error["code"] == "name_mismatch"
+
+
+def test_a_reload_closes_what_it_forbids_and_nothing_else(gate, origin):
+    g = gate(config(origin))
+    one, two = (secure(origin, open_connect(g, n, origin.port), n) for n in NAMES[:2])
+    echo(one)
+    echo(two)
+    code, _ = g.reload(config(origin, ["too.example.test"]))
+    assert code == 200
+    one.settimeout(2)
+    with pytest.raises((ssl.SSLError, OSError, AssertionError)):
+        echo(one)
+    echo(two)
+    assert g.wait_rows(kind="tunnel_end")[0]["code"] == "policy_changed"
+
+
+def test_tunnels_outlive_the_dialer(gate, origin):
+    g = gate(config(origin))
+    t = secure(origin, open_connect(g, "ok.example.test", origin.port), "ok.example.test")
+    old = g.pids()["dialer"]
+    os.kill(old, signal.SIGKILL)
+    echo(t)
+    wait_for(lambda: g.pids()["dialer"] not in (0, old))
+
+    def another():
+        try:
+            with secure(origin, open_connect(g, "too.example.test", origin.port), "too.example.test") as new:
+                echo(new)
+            return True
+        except (ssl.SSLError, OSError):
+            return False
+
+    wait_for(another)
+    echo(t)
+
+
+def test_sigterm_waits_for_a_tunnel_until_its_deadline(gate, origin):
+    g = gate(config(origin))
+    t = secure(origin, open_connect(g, "ok.example.test", origin.port), "ok.example.test")
+    g.process.send_signal(signal.SIGTERM)
+    echo(t)
+    assert g.stop() == 0
