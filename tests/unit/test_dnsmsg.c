@@ -148,7 +148,6 @@ static const struct str malformed[] = {
 static void
 malformed_queries_are_refused(void **state)
 {
-
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(malformed); i++)
 		assert_int_equal(parse(malformed[i]), ST_BAD_QUERY);
