@@ -7,11 +7,11 @@
  *	record header | part of the message | record header | rest | early data ...
  *	 <------------------- hello->wire_size ------------------->
  *
- * The message may be cut anywhere by TCP segments and by records.  In what says where
- *the connection goes (framing, list of extensions, server name, ALPN, versions) the
- *parser is at least as strict as OpenSSL: what it takes for a name, a server takes for
- *the same. Keys and groups are the two ends' business.  What does not parse is refused,
- *never taken for another protocol.
+ * The message may be cut anywhere by TCP segments and by records.  In what says
+ * where the connection goes (framing, list of extensions, server name, ALPN,
+ * versions) the parser is at least as strict as OpenSSL: what it takes for a name, a
+ * server takes for the same.  Keys and groups are the two ends' business.  What does
+ * not parse is refused, never taken for another protocol.
  *
  * Until the message is complete a call costs a walk over the record headers, so that
  * byte-wise arrival is cheap.  A hello in one record is parsed where it lies; else its
@@ -28,11 +28,10 @@ enum {
 };
 
 struct hello { /* views into the bytes or the scratch, whichever held the message */
-	struct str
-		name;  /* server name as sent; for dest_from_host().  Never empty... */
-	bool has_name; /* ...when this is set; NUL-free, at most 255 bytes */
-	bool has_alpn; /* the extension is there */
-	bool has_ech;  /* Encrypted Client Hello, real or GREASE, or ESNI */
+	struct str name;     /* as sent; for dest_from_host().  Never empty... */
+	bool has_name;       /* ...when this is set; NUL-free, at most 255 bytes */
+	bool has_alpn;       /* the extension is there */
+	bool has_ech;        /* Encrypted Client Hello, real or GREASE, or ESNI */
 	bool has_early_data; /* 0-RTT data follows: hold it back */
 	bool offers_tls13;
 	struct str alpn;  /* ProtocolNameList: one length byte before each name */
