@@ -26,7 +26,7 @@ static const struct row rows[] = {
 	{ "workers: 2\nworkers: 3\n",
 	  "t.yaml:2:1: `workers` is already set in line 1\n" },
 	{ "workers: many\n", "t.yaml:1:10: `many` is not a whole number\n" },
-	{ "workers: 65\n", "t.yaml:1:10: 65 is out of bounds: 0 to 64\n" },
+	{ "workers: 65\n", "t.yaml:1:10: 65 is out of bounds: 1 to 64\n" },
 	{ "workers: -1\n", "t.yaml:1:10: `-1` is not a whole number\n" },
 	{ "workers: [1]\n", "t.yaml:1:10: a list where one value belongs\n" },
 	{ "workers:\n", "t.yaml:1:9: `` is not a whole number\n" },

@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+"""Writes sandgate.yaml.5 and sandgate.schema.json from conf/options.def.
+
+usage: make_reference.py OPTIONS_DEF STATUS_DEF OUT_DIR VERSION
+
+The options are rows of a table that the parser reads too, so the manual and the schema
+can't tell of an option that isn't there, or leave one out.
+"""
+import json
+import pathlib
+import re
+import sys
+
+ROW = re.compile(
+    r'^OPTION\((\w+),\s*"([^"]*)",\s*(\w+),\s*(\d+),\s*(\d+),\s*"([^"]*)",\s*'
+    r'"([^"]*)",\s*"([^"]*)"\)', re.M)
+STATUS = re.compile(
+    r'^STATUS\((\w+),\s*"([^"]*)",\s*(\d+),\s*\d+,\s*\d+,\s*\d+,\s*"([^"]*)",\s*"([^"]*)"\)',
+    re.M)
+# Types of options.def: what the manual calls them, and the pattern in the schema.
+TYPES = {
+    "NUMBER": "a whole number",
+    "DURATION": "a time: a whole number and ms, s, m, h or d",
+    "SIZE": "a size: a whole number and KiB, MiB, GiB, TiB or nothing",
+    "FLAG": "true or false",
+    "TEXT": "text",
+    "CHOICE": "one of",
+}
+TIME = r"^(0|[0-9]+(ms|s|min|m|h|d))$"
+SIZE = r"^[0-9]+(B|KiB|MiB|GiB|TiB)?$"
+
+STRUCTURE = """
+.SH LISTENERS
+.B listeners
+is a list of mappings: where sandboxes come in.
+.TP
+.B name
+Its name in the ledger.
+.TP
+.B kind
+.BR transparent ,
+.B proxy
+or
+.BR dns .
+.TP
+.B address
+ADDRESS:PORT, or [ADDRESS]:PORT for IPv6.
+.TP
+.B tproxy
+true: TPROXY instead of REDIRECT; for transparent listeners.
+.SH SANDBOXES
+.B sandboxes
+is a list of mappings: who there is.
+.TP
+.B id
+Names it; letters, digits, \\(oq-\\(cq, \\(oq_\\(cq and \\(oq.\\(cq.
+.TP
+.B source
+The address it connects from.
+.TP
+.B token_sha256
+SHA-256, in hex, of the token that it sends with its id. A sandbox that is attached needs
+neither.
+.TP
+.BR user ,\\  agent ,\\  session ,\\  tenant
+For the ledger.
+.TP
+.B policy
+The policy it lives under; without one nothing is allowed.
+.TP
+.B trusts_ca
+true: the gateway's CA is installed there.
+.TP
+.B limits
+Overrides of connections, connections_per_second, connections_burst, requests_per_second,
+requests_burst and bytes.
+.SH POLICIES
+.B policies
+maps names to policies; policies/NAME.yaml beside the file holds one policy called NAME,
+or such a mapping. A policy has a
+.B mode
+.RB ( enforce ,
+or
+.BR observe :
+the verdict on name, port, method and path is recorded and not enforced; all else is
+enforced) and two lists of rules,
+.B allow
+and
+.BR deny .
+What no allow rule covers is refused; deny wins. A rule:
+.TP
+.B hosts
+Names. \\(oq*.example.com\\(cq covers any depth below example.com, not example.com itself.
+A pattern on a public suffix is refused; one on a suffix of shared hosting needs
+.BR "shared_suffix: true" .
+.TP
+.B cidrs
+Addresses and ranges, for destinations given as an address, with
+.BR "protocol: tcp" .
+In a deny rule they also cover the addresses that names resolve to.
+.TP
+.B ports
+Ports and ranges like 9000-9100. An allow rule without has 443 and 80, a deny rule without
+covers every port. Required with
+.BR "protocol: tcp" .
+.TP
+.B protocol
+.B http
+(TLS and HTTP), or
+.BR tcp :
+any bytes, carried unread.
+.TP
+.B methods
+HTTP methods; GET speaks for HEAD too.
+.TP
+.B paths
+Globs over the path: \\(oq*\\(cq within a segment, \\(oq**\\(cq any number of segments. TLS
+hides methods and paths: over TLS such a rule gives needs_interception.
+.TP
+.B addresses
+Ranges that are not public and may be reached all the same. A cloud's metadata service is
+never reachable.
+.TP
+.BR countries ,\\  asns
+Where the address must lie (in a deny rule: must not lie), by the databases under
+.BR geo .
+.PP
+.B connectors
+lists connectors; no connector runs in this version, and their hosts are refused with
+needs_connector.
+.SH TESTS
+.B tests
+is a list of questions that
+.B "sandgate check"
+asks: a
+.B sandbox
+or a
+.BR policy ,
+a
+.B url
+(http://, https:// or HOST:PORT), a
+.BR method ,
+what to
+.B expect
+.RB ( allow
+or
+.BR deny )
+and, of a refusal, its
+.BR code .
+.SH RESOLVER LISTS
+.TP
+.B resolver.servers
+Addresses of resolvers, with or without a port.
+.TP
+.B resolver.hosts
+Maps names to addresses that are not asked for; also names of one label.
+"""
+
+
+def read_rows(path):
+    text = pathlib.Path(path).read_text()
+    rows = ROW.findall(text)
+    assert len(rows) == len(re.findall(r"^OPTION\(\w+, ", text, re.M)), "a row was not understood"
+    return rows
+
+
+def roff(text):
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return "\\&" + text if text[:1] in ".'" else text
+
+
+def manual(rows, statuses, version):
+    out = [f'.TH SANDGATE.YAML 5 "" "sandgate {version}" "File formats"',
+           ".SH NAME", "sandgate.yaml \\- configuration of sandgate",
+           ".SH DESCRIPTION",
+           "One YAML file, with policies/*.yaml and connectors/*.yaml beside it. Anchors, aliases,",
+           "tags, merge keys and second documents are not accepted, nor is a key given twice.",
+           "A file with errors changes nothing:",
+           ".B sandgate check", "tells all of them at once.", ".SH OPTIONS",
+           "A key with a dot stands for a key in a mapping:",
+           ".B timeouts.connect", "is", ".B connect", "in", ".BR timeouts ."]
+    for _, key, kind, least, most, default, unit, text in rows:
+        what = TYPES[kind]
+        if kind == "CHOICE":
+            what += " " + ", ".join(unit.split("|"))
+        elif kind == "NUMBER":
+            what += f", {least} to {most}" + (f", {unit}" if unit else "")
+        elif unit and kind == "TEXT":
+            what = unit
+        out += [".TP", f".B {roff(key)}", roff(text), f"({roff(what)};",
+                f"default: {roff(default) if default else 'none'})"]
+    out.append(STRUCTURE.strip())
+    out += [".SH CODES", "The reasons of refusals, as the ledger and every answer give them."]
+    for _, code, http, sentence, hint in statuses:
+        if code not in ("ok", "again", "end"):
+            out += [".TP", f".B {roff(code)}", roff(sentence), roff(hint)]
+    out += [".SH SEE ALSO", ".BR sandgate (1)"]
+    return "\n".join(line for line in out if line) + "\n"
+
+
+def option_schema(kind, least, most, default, unit, text):
+    schema = {"description": text}
+    if kind == "NUMBER":
+        number = {"type": "integer", "minimum": int(least), "maximum": int(most)}
+        schema.update({"anyOf": [number, {"const": "auto"}]} if default == "auto" else number)
+    elif kind == "DURATION":
+        schema.update({"anyOf": [{"type": "string", "pattern": TIME}, {"const": 0}]})
+    elif kind == "SIZE":
+        schema.update({"anyOf": [{"type": "string", "pattern": SIZE},
+                                 {"type": "integer", "minimum": 0}]})
+    elif kind == "FLAG":
+        schema["type"] = "boolean"
+    elif kind == "CHOICE":
+        schema["enum"] = unit.split("|")
+    else:
+        schema.update({"type": "string", "maxLength": int(most)})
+    if default:
+        schema["default"] = default
+    return schema
+
+
+def mapping(properties, required=()):
+    out = {"type": "object", "additionalProperties": False, "properties": properties}
+    if required:
+        out["required"] = list(required)
+    return out
+
+
+def one_or_many(item):
+    return {"anyOf": [item, {"type": "array", "items": item}]}
+
+
+def structure():
+    text = {"type": "string"}
+    words = one_or_many(text)
+    port = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 65535},
+                      {"type": "string", "pattern": "^[0-9]+(-[0-9]+)?$"}]}
+    rule = mapping({
+        "hosts": words, "cidrs": words, "ports": one_or_many(port),
+        "protocol": {"enum": ["http", "tcp"]}, "methods": words, "paths": words,
+        "addresses": words, "countries": words,
+        "asns": one_or_many({"type": ["string", "integer"]}),
+        "shared_suffix": {"type": "boolean"}})
+    rules = {"type": "array", "items": rule}
+    policy = mapping({"mode": {"enum": ["enforce", "observe"]}, "allow": rules, "deny": rules,
+                      "connectors": words})
+    limits = ["connections", "connections_per_second", "connections_burst",
+              "requests_per_second", "requests_burst", "bytes"]
+    return {
+        "listeners": {"type": "array", "items": mapping({
+            "name": text, "kind": {"enum": ["transparent", "proxy", "dns"]}, "address": text,
+            "tproxy": {"type": "boolean"}}, ["name", "kind", "address"])},
+        "sandboxes": {"type": "array", "items": mapping({
+            "id": text, "source": text, "token_sha256": {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"},
+            "user": text, "agent": text, "session": text, "tenant": text, "policy": text,
+            "trusts_ca": {"type": "boolean"},
+            "limits": mapping({key: {"type": ["integer", "string"]} for key in limits})}, ["id"])},
+        "policies": {"type": "object", "additionalProperties": policy},
+        "connectors": {"type": "array", "items": {"type": "object", "required": ["name", "hosts", "auth"]}},
+        "tests": {"type": "array", "items": mapping({
+            "sandbox": text, "policy": text, "url": text, "method": text,
+            "expect": {"enum": ["allow", "deny"]}, "code": text}, ["url", "expect"])},
+    }
+
+
+def schema(rows):
+    top = structure()
+    for _, key, kind, least, most, default, unit, text in rows:
+        one = option_schema(kind, least, most, default, unit, text)
+        group, dot, name = key.partition(".")
+        if not dot:
+            top[key] = one
+        else:
+            top.setdefault(group, mapping({}))["properties"][name] = one
+    words = one_or_many({"type": "string"})
+    top["resolver"]["properties"].update(
+        servers=words, hosts={"type": "object", "additionalProperties": words})
+    top["upstream_proxy"]["properties"]["no_proxy"] = words
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": "sandgate.yaml", **mapping(top)}
+
+
+def main():
+    options, status, out_dir, version = sys.argv[1:5]
+    rows = read_rows(options)
+    statuses = STATUS.findall(pathlib.Path(status).read_text())
+    out = pathlib.Path(out_dir)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "sandgate.yaml.5").write_text(manual(rows, statuses, version))
+    (out / "sandgate.schema.json").write_text(json.dumps(schema(rows), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
