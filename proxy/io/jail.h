@@ -19,6 +19,7 @@ struct jail_report { /* what is in force, for doctor and the log */
 enum status jail_early(enum role r, uint64_t keep) MUSTCHECK;
 /* Last thing before the first byte of a peer.  writable: directory that the role may
  * still write below, or NULL. */
-enum status jail_enter(enum role r, const char *writable, struct jail_report *ret_report) MUSTCHECK;
+enum status jail_enter(enum role r, const char *writable,
+		       struct jail_report *ret_report) MUSTCHECK;
 
 #endif
