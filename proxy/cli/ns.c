@@ -202,9 +202,9 @@ listening(bool v6, int type, uint16_t port)
 		     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0;
 	else /* the answer must leave from where the query came to */
 		ok = ok &&
-		     setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on) == 0 &&
-		     (!v6 || setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on,
-					sizeof on) == 0);
+		     (v6 ? setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on,
+				      sizeof on)
+			 : setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on)) == 0;
 	ok = ok && bind(fd, sa, len) == 0 &&
 	     (type != SOCK_STREAM || listen(fd, 1024) == 0);
 	if (!ok) {

@@ -108,7 +108,7 @@ def ways(d):
 
 def books(d):
     d.say("6. explain: the same decision, step by step, without sending anything")
-    d.show(["sandgate", "explain", "-c", d.config, "--policy", "coding", "https://static.example.test:8443/"], holds=["tunnel"])
+    d.show(["sandgate", "explain", "-c", d.config, "--policy", "coding", "https://static.example.test:8443/"], holds=["carried unread"])
     d.show(["sandgate", "explain", "-c", d.config, "--policy", "coding", "https://evil.example.test/"], code=1,
            holds=["denied_by_policy"])
     d.say("7. the ledger: what was refused, and that nobody changed it")
@@ -118,7 +118,7 @@ def books(d):
     if found:
         d.show(["sandgate", "why", "-c", d.config, found[-1]["id"]], holds=["denied_by_policy"])
     time.sleep(0.3)
-    d.show(["sandgate", "audit", "verify", "-c", d.config], holds=["ok"])
+    d.show(["sandgate", "audit", "verify", "-c", d.config], holds=["is whole"])
     hits = json.loads((d.folder / "hits.json").read_text())
     leaks = {k: v for k, v in hits.items() if "evil" in k}
     print(f"\nconnections and queries that reached a host which isn't allowed: {sum(leaks.values())} {leaks or ''}")
