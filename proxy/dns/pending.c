@@ -90,7 +90,7 @@ resume(struct pending *p, struct query *q, const struct found *f)
 		return query_refuse(q, f->st);
 	if (f->st != ST_OK)
 		return query_fail(q, f->st);
-	return query_answer(q, f->addrs, f->n, f->ttl);
+	return query_found(q, f->addrs, f->n, f->ttl);
 }
 
 static void

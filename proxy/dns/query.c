@@ -148,6 +148,29 @@ answer_synthetic(struct query *q, uint16_t slot)
 	return query_answer(q, &a, 1, TTL_SYNTHETIC);
 }
 
+/* An address of the sandbox's own, by which the worker knows the name again. */
+static size_t
+answer_by_name(struct query *q)
+{
+	struct dns *d = q->dns;
+	uint16_t slot;
+
+	if (!d->synth ||
+	    synth_assign(d->synth, q->who->id, dest_name(&q->dest), &slot) != ST_OK)
+		return query_fail(q, ST_TOO_BIG);
+	return answer_synthetic(q, slot);
+}
+
+size_t
+query_found(struct query *q, const struct addr *addrs, size_t n, uint32_t ttl)
+{
+	/* The gateway's loopback would be the sandbox's own in there. */
+	for (size_t i = 0; i < n; i++)
+		if (addr_classify(&addrs[i]) == ADDR_LOOPBACK)
+			return answer_by_name(q);
+	return query_answer(q, addrs, n, ttl);
+}
+
 /* One label is fine here: resolver.hosts may have it, and policy decides anyway. */
 enum status
 query_judge(struct query *q)
@@ -173,7 +196,6 @@ static size_t
 answer_allowed(struct query *q)
 {
 	struct dns *d = q->dns;
-	uint16_t slot;
 
 	/* Nobody's addresses are looked up backwards: that is a way out of its own. */
 	if (q->msg.type == DNSMSG_PTR)
@@ -183,10 +205,7 @@ answer_allowed(struct query *q)
 		return query_answer(q, NULL, 0, 0);
 	if (!policy_is_tcp_name(d->role.image, q->who->policy, dest_name(&q->dest)))
 		return pending_start(q);
-	if (!d->synth ||
-	    synth_assign(d->synth, q->who->id, dest_name(&q->dest), &slot) != ST_OK)
-		return query_fail(q, ST_TOO_BIG);
-	return answer_synthetic(q, slot);
+	return answer_by_name(q);
 }
 
 /* The gateway's own pages: not a way out, so no policy; IPv4 only. */

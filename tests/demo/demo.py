@@ -99,7 +99,7 @@ def ways(d):
     d.inside("curl", "-sS", "-m", "10", "--noproxy", "", "-x", "socks5h://198.18.0.1:3128", static, holds=["hello from static"])
     d.inside("curl", "-sS", "-m", "10", "--noproxy", "", "-x", "socks5h://198.18.0.1:3128", evil, code=97)
     d.say("4. DNS: an allowed name resolves, another is NXDOMAIN, and no packet left for it")
-    d.inside("python3", "-c", "import socket; print(socket.gethostbyname('static.example.test'))", holds=["127.0.0.11"])
+    d.inside("python3", "-c", "import socket; print(socket.gethostbyname('static.example.test'))", holds=["198.18."])
     d.inside("python3", "-c", "import socket; socket.gethostbyname('secret.evil.example.test')", code=1, quiet=True,
              holds=["gaierror"])
     d.say("5. what the sandbox is told about itself")
