@@ -102,7 +102,7 @@ static enum status
 open_admin(const struct admin_where *where, struct buf *address, int *ret_fd)
 {
 	CLEANUP(buf_done) struct buf state;
-	struct str text;
+	struct str text = STR("");
 	enum status st;
 	int fd;
 
@@ -241,7 +241,7 @@ exchange(int fd, const struct admin_wish *wish, struct str address,
 {
 	CLEANUP(buf_done) struct buf out;
 	CLEANUP(buf_done) struct buf in;
-	struct str text;
+	struct str text = STR("");
 	enum status st;
 
 	buf_init(&out, 131072);

@@ -122,8 +122,8 @@ static void
 check_nft(struct doctor *d)
 {
 	static const char *const argv[] = { "nft", "--version", NULL };
-	int out = dup(STDOUT_FILENO), null = open("/dev/null", O_WRONLY | O_CLOEXEC),
-	    rc;
+	int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0),
+	    null = open("/dev/null", O_WRONLY | O_CLOEXEC), rc;
 
 	/* Its version is of no interest to who reads ours. */
 	(void)fflush(stdout);

@@ -20,8 +20,9 @@ get_text(const struct admin_conn *a, const char *key)
 static void
 ask(struct admin_conn *a, enum ask which, struct str body, super_fn fn)
 {
-	enum status st = ask_super(a->control, which, body, a->fds,
-				   which == ASK_ATTACH ? a->fds_n : 0, fn, a);
+	enum status st = ask_super(
+		a->control, which,
+		ASK_LOAD(body, a->fds, which == ASK_ATTACH ? a->fds_n : 0), fn, a);
 
 	a->is_asked = st == ST_OK;
 	if (st != ST_OK)
@@ -231,7 +232,7 @@ api_attach(struct admin_conn *a)
 					    "policy" };
 	CLEANUP(buf_done) struct buf b;
 	uint64_t cookie = 0;
-	struct str body;
+	struct str body = STR("");
 	enum status st = check_names(a);
 
 	if (st == ST_OK)

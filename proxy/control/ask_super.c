@@ -13,8 +13,7 @@ find(struct control *c, uint32_t seq)
 }
 
 enum status
-ask_super(struct control *c, enum ask a, struct str body, const int *fds, size_t fds_n,
-	  super_fn fn, void *ctx)
+ask_super(struct control *c, enum ask a, struct ask_load load, super_fn fn, void *ctx)
 {
 	struct super_call *call = find(c, 0);
 	enum status st;
@@ -23,8 +22,7 @@ ask_super(struct control *c, enum ask a, struct str body, const int *fds, size_t
 		return ST_LIMIT_RATE;
 	if (++c->last_seq == 0)
 		c->last_seq = 1; /* 0 marks a free place */
-	st = ask_send(&c->role.super, a, false, c->last_seq,
-		      ASK_LOAD(body, fds, fds_n));
+	st = ask_send(&c->role.super, a, false, c->last_seq, load);
 	if (st == ST_OK)
 		*call = (struct super_call){ c->last_seq, fn, ctx };
 	return st;

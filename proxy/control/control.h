@@ -87,8 +87,8 @@ json_t *status_json(const struct control *c, struct str health); /* NULL: no mem
 json_t *sandboxes_json(const struct control *c);
 
 /* ask_super.c */
-enum status ask_super(struct control *c, enum ask a, struct str body, const int *fds,
-		      size_t fds_n, super_fn fn, void *ctx) MUSTCHECK;
+enum status ask_super(struct control *c, enum ask a, struct ask_load load, super_fn fn,
+		      void *ctx) MUSTCHECK;
 void ask_super_answered(struct control *c, struct ask_msg *m);
 
 /* token.c: WHO */

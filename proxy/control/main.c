@@ -144,13 +144,13 @@ int
 main(void)
 {
 	static const struct log log = { "control", LOG_INFO };
-	struct control *c = calloc(1, sizeof *c);
+	static struct control control;
+	struct control *c = &control;
 	struct role_hooks hooks = {
 		.ctx = c, .given = given, .sandbox = sandbox, .answered = answered
 	};
 
-	if (c == NULL || jail_early(ROLE_CONTROL, 0) != ST_OK ||
-	    loop_new(&c->loop) != ST_OK) {
+	if (jail_early(ROLE_CONTROL, 0) != ST_OK || loop_new(&c->loop) != ST_OK) {
 		log_error(&log, "cannot start");
 		return 1;
 	}

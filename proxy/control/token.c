@@ -110,7 +110,7 @@ grant(struct control *c, int fd, const struct login *login)
 {
 	CLEANUP(buf_done) struct buf b;
 	struct granted *g;
-	uint64_t cookie;
+	uint64_t cookie = 0;
 	enum status st = fd < 0 ? ST_BAD_MESSAGE : sock_cookie(fd, &cookie);
 
 	if (st != ST_OK)

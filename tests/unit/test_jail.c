@@ -140,14 +140,14 @@ static long
 open_a_file(const struct given *g)
 {
 	(void)g;
-	return open("/etc/passwd", O_RDONLY);
+	return open("/etc/passwd", O_RDONLY | O_CLOEXEC);
 }
 
 static long
 write_a_file(const struct given *g)
 {
 	(void)g;
-	return open("/tmp/sandgate-jail-test", O_WRONLY | O_CREAT, 0600);
+	return open("/tmp/sandgate-jail-test", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 }
 
 static long
@@ -370,14 +370,14 @@ static long
 write_below(const struct given *g)
 {
 	(void)g;
-	return open("allowed/x", O_RDWR | O_CREAT, 0600);
+	return open("allowed/x", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 }
 
 static long
 write_beside(const struct given *g)
 {
 	(void)g;
-	return open("x", O_RDWR | O_CREAT, 0600);
+	return open("x", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 }
 
 static void
