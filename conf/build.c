@@ -53,8 +53,7 @@ build_fields(struct build *b, const struct node *map, const struct build_field *
 {
 	if (!build_is_kind(b, map, NODE_MAP))
 		return;
-	node_each(n, map)
-	{
+	for (const struct node *n = map->first; n != NULL; n = n->next) {
 		size_t i = 0;
 		while (i < fields_n && !str_eq(n->key, str_from(fields[i].key)))
 			i++;
@@ -74,5 +73,6 @@ build_items(struct build *b, const struct node *list, build_field_fn fn, void *c
 	}
 	if (!build_is_kind(b, list, NODE_LIST))
 		return;
-	node_each(n, list) fn(b, n, ctx);
+	for (const struct node *n = list->first; n != NULL; n = n->next)
+		fn(b, n, ctx);
 }

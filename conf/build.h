@@ -50,7 +50,7 @@ void build_unknown(struct build *b, const struct node *n, struct str words);
 /* key "limits.connections": parse into the draft's options.  False: no such option. */
 bool build_option(struct build *b, const struct node *n, struct str key);
 void build_options_default(struct build *b);
-void build_options_group(struct build *b, const struct node *n, void *ctx);
+void build_options_group(struct build *b, const struct node *group, void *ctx);
 uint64_t build_number(struct build *b, enum option opt); /* after the options */
 
 void build_listeners(struct build *b, const struct node *n, void *ctx);

@@ -79,6 +79,24 @@ parse(struct build *b, const struct node *n, const struct option_row *row,
 	return false;
 }
 
+/* Operators come by a socket that only they can open, or over loopback with a token. */
+static void
+check_admin(struct build *b, const struct node *n)
+{
+	struct addr a = { 0 };
+	uint16_t port;
+
+	if (str_starts(n->text, STR("unix:"))) {
+		if (n->text.n == STR("unix:").n)
+			report_error(b->report, n->at,
+				     "a path is missing behind unix:");
+		return;
+	}
+	if (value_addr_port(b->report, n, 0, &a, &port) &&
+	    addr_classify(&a) != ADDR_LOOPBACK)
+		report_error(b->report, n->at, "the admin address must be on loopback");
+}
+
 /* Names that only mean something to people are still checked here, where file:line is
  * known, and not in the role that would fail later. */
 static void
@@ -91,6 +109,8 @@ check_text(struct build *b, const struct node *n, enum option opt)
 	    dest_from_authority(n->text, 0, &d) != ST_OK)
 		report_error(b->report, n->at, "`%.*s` is not HOST:PORT",
 			     STR_ARG(n->text));
+	if (opt == OPT_ADMIN_ADDRESS)
+		check_admin(b, n);
 	if (opt == OPT_ADMIN_TOKEN_SHA256 && n->text.n > 0)
 		(void)value_sha256(b->report, n, hash);
 }
@@ -177,8 +197,7 @@ build_options_group(struct build *b, const struct node *group, void *ctx)
 	(void)ctx;
 	if (!build_is_kind(b, group, NODE_MAP))
 		return;
-	node_each(n, group)
-	{
+	for (const struct node *n = group->first; n != NULL; n = n->next) {
 		CLEANUP(buf_done) struct buf key;
 		struct str view = STR("");
 

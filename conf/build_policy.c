@@ -47,7 +47,8 @@ build_policies_named(struct build *b, const struct node *map)
 {
 	if (!build_is_kind(b, map, NODE_MAP))
 		return;
-	node_each(n, map) build_policy_named(b, n->key, n, n->key_at);
+	for (const struct node *n = map->first; n != NULL; n = n->next)
+		build_policy_named(b, n->key, n, n->key_at);
 }
 
 static void
@@ -220,14 +221,14 @@ void
 build_policies(struct build *b)
 {
 	const struct policy_source **sorted =
-		arena_alloc(b->arena, (b->policies_n + 1) * sizeof *sorted);
+		arena_alloc(b->arena, (b->policies_n + 1) * sizeof(void *));
 	size_t n = 0;
 
 	if (sorted == NULL)
 		return; /* the arena is over: said at the end */
 	for (const struct policy_source *p = b->policies; p != NULL; p = p->next)
 		sorted[n++] = p;
-	qsort(sorted, n, sizeof *sorted, compare_names);
+	qsort(sorted, n, sizeof(void *), compare_names);
 	for (size_t i = 0; i < n; i++) {
 		if (map_put(&b->policy_index, sorted[i]->name,
 			    (void *)(uintptr_t)(i + 1)) != ST_OK)

@@ -59,7 +59,8 @@ build_resolver(struct build *b, const struct node *n, void *ctx)
 	}
 	if (!build_is_kind(b, n, NODE_MAP))
 		return;
-	node_each(host, n) on_host(b, host);
+	for (const struct node *host = n->first; host != NULL; host = host->next)
+		on_host(b, host);
 }
 
 static void

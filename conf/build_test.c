@@ -79,7 +79,8 @@ on_test(struct build *b, const struct node *n, void *ctx)
 	if (t == NULL || !build_is_kind(b, n, NODE_MAP))
 		return;
 	t->at = n->at;
-	node_each(field, n) on_field(b, field, t);
+	for (const struct node *field = n->first; field != NULL; field = field->next)
+		on_field(b, field, t);
 	check_references(b, n, t);
 	conf_add_test(b->conf, t);
 }

@@ -178,6 +178,17 @@ check_geo(struct build *b)
 }
 
 static void
+check_admin(struct build *b)
+{
+	const struct image_option *o = draft_table(b->draft, IMAGE_OPTIONS);
+	const struct node *n = b->option_nodes[OPT_ADMIN_ADDRESS];
+
+	if (n != NULL && !str_starts(n->text, STR("unix:")) &&
+	    o[OPT_ADMIN_TOKEN_SHA256].text.length == 0)
+		report_error(b->report, n->at, "HOST:PORT needs admin.token_sha256");
+}
+
+static void
 check_order(struct build *b, enum option low, enum option high)
 {
 	const struct node *n = b->option_nodes[low] != NULL ? b->option_nodes[low]
@@ -205,6 +216,7 @@ build_main(struct build *b, const struct node *root)
 	sort_by_name(b->draft, IMAGE_NAMES);
 	check_twin_names(b, root);
 	check_geo(b);
+	check_admin(b);
 	check_order(b, OPT_RESOLVER_TTL_MIN, OPT_RESOLVER_TTL_MAX);
 	check_order(b, OPT_LIMIT_LINE, OPT_LIMIT_HEAD);
 }

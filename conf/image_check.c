@@ -1,8 +1,7 @@
 /* The one place where an image's bytes are doubted; what passes here is read blindly.
  */
-#include <string.h>
-
 #include "conf/image_format.h"
+#include "conf/option.h"
 #include "conf/policy.h"
 
 static size_t
@@ -34,6 +33,24 @@ addr_fits(const struct addr *a, bool may_be_none)
 	return a->family == 4 || a->family == 6 || (may_be_none && a->family == 0);
 }
 
+static bool
+option_fits(const struct image_option *o, const struct option_row *row)
+{
+	switch (row->type) {
+	case OPTION_NUMBER:
+	case OPTION_DURATION:
+	case OPTION_SIZE:
+		return o->number >= row->least && o->number <= row->most;
+	case OPTION_FLAG:
+		return o->number <= 1;
+	case OPTION_CHOICE:
+		return o->number < option_choices(row);
+	case OPTION_TEXT:
+		return o->text.length <= row->most;
+	}
+	return false;
+}
+
 /* Bounds hold again here: the compiler that wrote the image met hostile text. */
 static bool
 options_fit(const struct image *im)
@@ -44,7 +61,8 @@ options_fit(const struct image *im)
 	if (n != OPT_COUNT)
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (!ref_fits(im, o[i].text))
+		if (!ref_fits(im, o[i].text) ||
+		    !option_fits(&o[i], option_row((enum option)i)))
 			return false;
 	return true;
 }

@@ -17,7 +17,7 @@ struct builder {
 	bool has_key[DEPTH_MAX];
 	size_t depth, nodes;
 	struct node *root;
-	bool is_over; /* the document ended, or nothing more makes sense */
+	bool is_over;        /* the document ended, or nothing more makes sense */
 	bool is_bad, is_cut; /* something was reported; the rest was not read */
 };
 
@@ -34,7 +34,9 @@ node_get(const struct node *map, struct str key)
 {
 	if (map == NULL || map->kind != NODE_MAP)
 		return NULL;
-	node_each(n, map) if (str_eq(n->key, key)) return n;
+	for (const struct node *n = map->first; n != NULL; n = n->next)
+		if (str_eq(n->key, key))
+			return n;
 	return NULL;
 }
 
@@ -193,8 +195,7 @@ find_duplicates(struct builder *b, struct node *map)
 		find_duplicates_in_many(b, map);
 		return;
 	}
-	node_each(n, map)
-	{
+	for (const struct node *n = map->first; n != NULL; n = n->next) {
 		const struct node *before = map->first;
 		while (before != n && !str_eq(before->key, n->key))
 			before = before->next;

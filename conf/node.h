@@ -28,9 +28,6 @@ struct node {
 enum status node_parse(struct arena *a, struct report *r, struct str file,
 		       struct str text, struct node **ret_root) MUSTCHECK;
 
-#define node_each(it, parent)                                                          \
-	for (const struct node *it = (parent)->first; it != NULL; it = it->next)
-
 /* The value of a key, or NULL. */
 const struct node *node_get(const struct node *map, struct str key);
 const char *node_kind_name(enum node_kind k); /* "a list" */

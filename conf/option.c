@@ -28,6 +28,17 @@ option_by_key(struct str key)
 	return OPT_COUNT;
 }
 
+uint64_t
+option_choices(const struct option_row *row)
+{
+	struct str words = str_from(row->unit);
+	uint64_t n = 0;
+
+	for (; words.p != NULL; n++)
+		(void)str_cut(&words, '|');
+	return n;
+}
+
 static uint64_t
 choice_index(struct str words, struct str word)
 {

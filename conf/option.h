@@ -23,6 +23,8 @@ struct option_row {
 const struct option_row *option_row(enum option opt);
 /* OPT_COUNT: no such key. */
 enum option option_by_key(struct str key);
+/* How many words a CHOICE has. */
+uint64_t option_choices(const struct option_row *row);
 /* The value of the default as image_number() gives it; 0 for text. */
 uint64_t option_default_number(enum option opt);
 

@@ -51,6 +51,11 @@ static const struct row rows[] = {
 	  "t.yaml:1:21: resolver.ttl_min is above resolver.ttl_max\n" },
 	{ "admin: {token_sha256: abc}\n",
 	  "t.yaml:1:23: not a SHA-256: 64 hex digits; make one with `sha256sum`\n" },
+	{ "admin: {address: '127.0.0.1:9000'}\n",
+	  "t.yaml:1:18: HOST:PORT needs admin.token_sha256\n" },
+	{ "admin: {address: '0.0.0.0:9000', token_sha256: "
+	  "0123456789012345678901234567890123456789012345678901234567890123}\n",
+	  "t.yaml:1:18: the admin address must be on loopback\n" },
 	{ "upstream_proxy: {address: 'proxy', no_proxy: [a.test, .b.test]}\n",
 	  "t.yaml:1:27: `proxy` is not HOST:PORT\n" },
 	{ "servers: []\n", "t.yaml:1:1: `servers` (execution servers) are not "
@@ -233,26 +238,28 @@ every_fault_is_told_with_its_place_in_one_go(void **state)
 	}
 }
 
+static const char all_values[] =
+	"workers: 3\nlog_level: debug\nrequire_landlock: true\n"
+	"state_dir: /x/y\n"
+	"timeouts: {connect: 2s, connect_delay: 100ms}\n"
+	"limits: {bytes: 1GiB, connections: 7}\n"
+	"upstream_proxy: {address: 'proxy.example:3128', no_proxy: "
+	"[a.test, .b.test]}\n"
+	"resolver: {servers: [192.0.2.1, '192.0.2.2:5353', '::1'], "
+	"hosts: {build: [10.0.0.5, '::2'], a.test: 10.0.0.6}}\n"
+	"listeners: [{name: t, kind: transparent, address: "
+	"'[::]:15001', tproxy: true}]\n"
+	"sandboxes:\n"
+	"  - {id: zeta, source: 10.0.0.1, user: u, agent: a, "
+	"session: s, policy: p, limits: {connections: 9}}\n"
+	"  - {id: alpha, source: '::ffff:10.0.0.2', policy: p, "
+	"trusts_ca: true}\n"
+	"policies: {p: {allow: []}}\n";
+
 static void
 values_arrive_in_the_image(void **state)
 {
-	struct image *im =
-		make_image("workers: 3\nlog_level: debug\nrequire_landlock: true\n"
-			   "state_dir: /x/y\n"
-			   "timeouts: {connect: 2s, connect_delay: 100ms}\n"
-			   "limits: {bytes: 1GiB, connections: 7}\n"
-			   "upstream_proxy: {address: 'proxy.example:3128', no_proxy: "
-			   "[a.test, .b.test]}\n"
-			   "resolver: {servers: [192.0.2.1, '192.0.2.2:5353', '::1'], "
-			   "hosts: {build: [10.0.0.5, '::2'], a.test: 10.0.0.6}}\n"
-			   "listeners: [{name: t, kind: transparent, address: "
-			   "'[::]:15001', tproxy: true}]\n"
-			   "sandboxes:\n"
-			   "  - {id: zeta, source: 10.0.0.1, user: u, agent: a, "
-			   "session: s, policy: p, limits: {connections: 9}}\n"
-			   "  - {id: alpha, source: '::ffff:10.0.0.2', policy: p, "
-			   "trusts_ca: true}\n"
-			   "policies: {p: {allow: []}}\n");
+	struct image *im = make_image(all_values);
 	size_t n;
 
 	(void)state;
@@ -277,7 +284,16 @@ values_arrive_in_the_image(void **state)
 	assert_int_equal(a->b[3], 6);
 	(void)image_host_addrs(im, STR("b.test"), &n);
 	assert_int_equal(n, 0);
+	image_close(im);
+}
 
+static void
+listeners_and_sandboxes_arrive_in_the_image(void **state)
+{
+	struct image *im = make_image(all_values);
+	size_t n;
+
+	(void)state;
 	const struct image_listener *l = image_listeners(im, &n);
 	assert_int_equal(n, 1);
 	assert_int_equal(l->port, 15001);
@@ -404,6 +420,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_fault_is_told_with_its_place_in_one_go),
 		cmocka_unit_test(values_arrive_in_the_image),
+		cmocka_unit_test(listeners_and_sandboxes_arrive_in_the_image),
 		cmocka_unit_test(a_policy_may_live_in_a_file_of_its_own),
 		cmocka_unit_test(the_files_beside_the_main_one_are_read),
 		cmocka_unit_test(a_file_that_is_not_there_is_said_so),

@@ -117,6 +117,29 @@ a_table_that_leaves_the_image_does_not_open(void **state)
 	}
 }
 
+static void
+an_option_out_of_bounds_does_not_open(void **state)
+{
+	CLEANUP(buf_done) struct buf b;
+	struct image *im;
+	struct image_header h;
+	struct image_option o;
+
+	(void)state;
+	buf_init(&b, 1 << 20);
+	take_bytes(&b);
+	memcpy(&h, b.p, sizeof h);
+	size_t at = h.section[IMAGE_OPTIONS].offset + OPT_WORKERS * sizeof o;
+	memcpy(&o, b.p + at, sizeof o);
+	o.number = 65;
+	memcpy(b.p + at, &o, sizeof o);
+	assert_int_equal(open_bytes(b.p, b.len, &im), ST_BAD_MESSAGE);
+	o.number = 64;
+	memcpy(b.p + at, &o, sizeof o);
+	assert_int_equal(open_bytes(b.p, b.len, &im), ST_OK);
+	image_close(im);
+}
+
 /* Give each 32-bit word of the image, one after the other, a value that reaches far
  * out: it is refused, or it was no reference. */
 static void
@@ -152,6 +175,7 @@ main(void)
 		cmocka_unit_test(only_a_sealed_descriptor_opens),
 		cmocka_unit_test(an_image_of_another_length_does_not_open),
 		cmocka_unit_test(a_table_that_leaves_the_image_does_not_open),
+		cmocka_unit_test(an_option_out_of_bounds_does_not_open),
 		cmocka_unit_test(
 			a_reference_that_leaves_its_table_is_refused_or_harmless),
 	};

@@ -281,49 +281,43 @@ static const char address_text[] =
 	"      - {countries: [XX]}\n"
 	"  o: {mode: observe}\n";
 
+static const struct placing {
+	const char *policy, *host;
+	uint16_t port;
+	const char *addr, *country;
+	uint32_t asn;
+	enum status st;
+} cases[] = {
+	{ "p", "pub.test.example", 443, "8.8.8.8", "US", 1, ST_OK },
+	{ "p", "pub.test.example", 443, "10.0.0.1", "", 0, ST_ADDRESS_PRIVATE },
+	{ "p", "pub.test.example", 443, "127.0.0.1", "", 0, ST_ADDRESS_PRIVATE },
+	{ "p", "pub.test.example", 443, "169.254.169.254", "", 0, ST_ADDRESS_METADATA },
+	{ "p", "pub.test.example", 22, "8.8.8.8", "US", 1, ST_DENIED_PORT },
+	{ "p", "unknown.example", 443, "8.8.8.8", "US", 1, ST_DENIED },
+	{ "p", "pub.test.example", 443, "8.8.8.8", "XX", 1, ST_DENIED_RULE },
+	{ "p", "pub.test.example", 443, "8.8.8.8", "", 1, ST_DENIED_RULE },
+	{ "p", "pub.test.example", 443, "9.9.9.9", "US", 1, ST_DENIED_RULE },
+	{ "p", "priv.test.example", 443, "10.2.3.4", "", 0, ST_OK },
+	{ "p", "priv.test.example", 443, "8.8.8.8", "US", 0, ST_OK },
+	{ "p", "priv.test.example", 443, "192.168.0.1", "", 0, ST_ADDRESS_PRIVATE },
+	{ "p", "priv.test.example", 443, "::ffff:10.2.3.4", "", 0, ST_OK },
+	{ "p", "pub.test.example", 443, "64:ff9b::a00:1", "", 0, ST_ADDRESS_PRIVATE },
+	{ "p", "de.test.example", 443, "8.8.8.8", "DE", 0, ST_OK },
+	{ "p", "de.test.example", 443, "8.8.8.8", "US", 0, ST_DENIED_COUNTRY },
+	{ "p", "as.test.example", 443, "8.8.8.8", "DE", 64500, ST_OK },
+	{ "p", "as.test.example", 443, "8.8.8.8", "DE", 64501, ST_DENIED_COUNTRY },
+	{ "p", "10.1.2.3", 22, "10.1.2.3", "", 0, ST_OK },
+	{ "p", "8.8.4.4", 22, "8.8.4.4", "US", 0, ST_OK },
+	{ "p", "127.0.0.1", 22, "127.0.0.1", "", 0, ST_ADDRESS_PRIVATE },
+	{ "p", "169.254.169.254", 22, "169.254.169.254", "", 0, ST_ADDRESS_METADATA },
+	{ "o", "any.test.example", 443, "8.8.8.8", "US", 0, ST_OK },
+	{ "o", "any.test.example", 443, "10.0.0.1", "", 0, ST_ADDRESS_PRIVATE },
+	{ "o", "any.test.example", 443, "169.254.169.254", "", 0, ST_ADDRESS_METADATA },
+};
+
 static void
 each_address_is_judged_before_it_is_dialled(void **state)
 {
-	static const struct {
-		const char *policy, *host;
-		uint16_t port;
-		const char *addr, *country;
-		uint32_t asn;
-		enum status st;
-	} cases[] = {
-		{ "p", "pub.test.example", 443, "8.8.8.8", "US", 1, ST_OK },
-		{ "p", "pub.test.example", 443, "10.0.0.1", "", 0, ST_ADDRESS_PRIVATE },
-		{ "p", "pub.test.example", 443, "127.0.0.1", "", 0,
-		  ST_ADDRESS_PRIVATE },
-		{ "p", "pub.test.example", 443, "169.254.169.254", "", 0,
-		  ST_ADDRESS_METADATA },
-		{ "p", "pub.test.example", 22, "8.8.8.8", "US", 1, ST_DENIED_PORT },
-		{ "p", "unknown.example", 443, "8.8.8.8", "US", 1, ST_DENIED },
-		{ "p", "pub.test.example", 443, "8.8.8.8", "XX", 1, ST_DENIED_RULE },
-		{ "p", "pub.test.example", 443, "8.8.8.8", "", 1, ST_DENIED_RULE },
-		{ "p", "pub.test.example", 443, "9.9.9.9", "US", 1, ST_DENIED_RULE },
-		{ "p", "priv.test.example", 443, "10.2.3.4", "", 0, ST_OK },
-		{ "p", "priv.test.example", 443, "8.8.8.8", "US", 0, ST_OK },
-		{ "p", "priv.test.example", 443, "192.168.0.1", "", 0,
-		  ST_ADDRESS_PRIVATE },
-		{ "p", "priv.test.example", 443, "::ffff:10.2.3.4", "", 0, ST_OK },
-		{ "p", "pub.test.example", 443, "64:ff9b::a00:1", "", 0,
-		  ST_ADDRESS_PRIVATE },
-		{ "p", "de.test.example", 443, "8.8.8.8", "DE", 0, ST_OK },
-		{ "p", "de.test.example", 443, "8.8.8.8", "US", 0, ST_DENIED_COUNTRY },
-		{ "p", "as.test.example", 443, "8.8.8.8", "DE", 64500, ST_OK },
-		{ "p", "as.test.example", 443, "8.8.8.8", "DE", 64501,
-		  ST_DENIED_COUNTRY },
-		{ "p", "10.1.2.3", 22, "10.1.2.3", "", 0, ST_OK },
-		{ "p", "8.8.4.4", 22, "8.8.4.4", "US", 0, ST_OK },
-		{ "p", "127.0.0.1", 22, "127.0.0.1", "", 0, ST_ADDRESS_PRIVATE },
-		{ "p", "169.254.169.254", 22, "169.254.169.254", "", 0,
-		  ST_ADDRESS_METADATA },
-		{ "o", "any.test.example", 443, "8.8.8.8", "US", 0, ST_OK },
-		{ "o", "any.test.example", 443, "10.0.0.1", "", 0, ST_ADDRESS_PRIVATE },
-		{ "o", "any.test.example", 443, "169.254.169.254", "", 0,
-		  ST_ADDRESS_METADATA },
-	};
 	struct image *im = make_image(address_text);
 
 	(void)state;
