@@ -100,28 +100,42 @@ put_printable(struct buf *b, struct str s)
 }
 
 static void
-put_more(struct buf *b, const struct report *r)
+put_line(struct buf *b, const struct report_line *l)
 {
-	size_t all = r->errors + r->warnings;
+	put_printable(b, l->at.file);
+	if (l->at.line > 0)
+		buf_putf(b, ":%u:%u", l->at.line, l->at.column);
+	buf_put(b, l->is_warning ? STR(": warning: ") : STR(": "));
+	put_printable(b, l->text);
+	buf_putc(b, '\n');
+}
 
-	if (all > r->lines_n)
-		buf_putf(b, "and %zu more\n", all - r->lines_n);
+/* Takes the line over into out if all of it fits. */
+static void
+put_whole(struct buf *out, struct buf *line)
+{
+	struct str view;
+
+	if (buf_finish(line, &view) == ST_OK && view.n <= out->max - out->len)
+		buf_put(out, view);
+	buf_clear(line);
 }
 
 void
 report_put(struct buf *b, struct report *r)
 {
+	CLEANUP(buf_done) struct buf line;
+	size_t all = r->errors + r->warnings;
+
+	buf_init(&line, 65536);
 	sort(r);
 	for (size_t i = 0; i < r->lines_n; i++) {
-		const struct report_line *l = &r->lines[i];
-		put_printable(b, l->at.file);
-		if (l->at.line > 0)
-			buf_putf(b, ":%u:%u", l->at.line, l->at.column);
-		buf_put(b, l->is_warning ? STR(": warning: ") : STR(": "));
-		put_printable(b, l->text);
-		buf_putc(b, '\n');
+		put_line(&line, &r->lines[i]);
+		put_whole(b, &line);
 	}
-	put_more(b, r);
+	if (all > r->lines_n)
+		buf_putf(&line, "and %zu more\n", all - r->lines_n);
+	put_whole(b, &line);
 }
 
 static void
@@ -134,22 +148,6 @@ put_json(struct buf *b, const struct report_line *l)
 		 l->at.column, l->is_warning ? "warning" : "error");
 	buf_put_json(b, l->text);
 	buf_putc(b, '}');
-}
-
-void
-report_put_json_lines(struct buf *b, struct report *r)
-{
-	sort(r);
-	for (size_t i = 0; i < r->lines_n && b->st == ST_OK; i++) {
-		CLEANUP(buf_done) struct buf line;
-		struct str view;
-
-		buf_init(&line, b->max);
-		put_json(&line, &r->lines[i]);
-		buf_putc(&line, '\n');
-		if (buf_finish(&line, &view) == ST_OK && view.n <= b->max - b->len)
-			buf_put(b, view);
-	}
 }
 
 void

@@ -34,12 +34,10 @@ void report_error(struct report *r, struct place at, const char *fmt, ...) PRINT
 void report_warning(struct report *r, struct place at, const char *fmt, ...)
 	PRINTF(3, 4);
 
-/* "file:line:col: text", in the order of the files and their lines. */
-void report_put(struct buf *b, struct report *r);
-/* One object a line: {"file":,"line":,"column":,"level":,"message":}.  What no longer
+/* "file:line:col: text", in the order of the files and their lines.  What no longer
  * fits into the buf is left out, whole lines only. */
-void report_put_json_lines(struct buf *b, struct report *r);
-/* The same objects as an array. */
+void report_put(struct buf *b, struct report *r);
+/* [{"file":,"line":,"column":,"level":,"message":}, ...] */
 void report_put_json(struct buf *b, struct report *r);
 
 /*
