@@ -233,3 +233,27 @@ def test_sigterm_waits_for_a_tunnel_until_its_deadline(gate, origin):
     g.process.send_signal(signal.SIGTERM)
     echo(t)
     assert g.stop() == 0
+
+
+@pytest.mark.parametrize("nft", [(), ("--without-nft",)])
+def test_a_tcp_rule_is_reached_by_name_from_a_box_though_the_server_speaks_first(gate, nft):
+    with socket.create_server(("127.0.0.77", 0)) as server:
+        port = server.getsockname()[1]
+
+        def serve():
+            conn, _ = server.accept()
+            conn.sendall(b"SSH-2.0-hello\r\n")
+            conn.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        g = gate({"resolver": {"servers": ["127.0.0.1"], "timeout": "200ms", "tries": 1,
+                               "hosts": {"db.example.test": ["127.0.0.77"]}},
+                  "policies": {"coding": {"allow": [{"hosts": ["db.example.test"], "ports": [port], "protocol": "tcp",
+                                                     "addresses": ["127.0.0.0/8"]}]}}})
+        client = f"import socket; print(socket.create_connection(('db.example.test', {port}), 5).recv(99))"
+        done = g.cli("exec", "--policy", "coding", *nft, "--", "python3", "-c", client)
+        if done.returncode == 125:
+            pytest.skip(done.stderr)
+        assert done.returncode == 0 and "SSH-2.0-hello" in done.stdout, done
+        start, = g.wait_rows(kind="tunnel_start")
+        assert start["host"] == f"db.example.test:{port}" and start["address"] == f"127.0.0.77:{port}"
