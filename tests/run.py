@@ -45,7 +45,7 @@ def build(preset, *options):
 
 
 def part_lint(_):
-    run([PYTHON, TESTS / "lint/run.py", build("release")])
+    run([PYTHON, TESTS / "lint/run.py", build("release"), build("clang")])
 
 
 def part_unit(_):

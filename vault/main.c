@@ -79,7 +79,7 @@ answer_sign(struct keeper *k, struct line *line, const struct ask_msg *m)
 	struct wire w = wire_from(m->body);
 	uint64_t segment = wire_u64(&w);
 	struct chain_hash head;
-	struct str answer;
+	struct str answer = STR("");
 
 	if (!chain_from(wire_bytes(&w, CHAIN_HASH), &head) || wire_end(&w) != ST_OK)
 		return ST_BAD_MESSAGE;

@@ -29,12 +29,14 @@ enum addr_class {
 	ADDR_MULTICAST,
 	ADDR_BENCHMARK,
 	ADDR_DOCUMENTATION,
-	ADDR_RESERVED, /* unspecified, 240/4, broadcast, discard, what IANA hasn't given out */
+	ADDR_RESERVED, /* unspecified, 240/4, broadcast, discard, what IANA hasn't given
+			  out */
 };
 
 /* Canonical text only: four decimal numbers; RFC 4291 IPv6 without brackets or zone. */
 bool addr_parse(struct str text, struct addr *ret_a) MUSTCHECK;
-bool cidr_parse(struct str text, struct cidr *ret_c) MUSTCHECK; /* host bits must be 0 */
+bool cidr_parse(struct str text,
+		struct cidr *ret_c) MUSTCHECK;      /* host bits must be 0 */
 void addr_put(struct buf *b, const struct addr *a); /* RFC 5952; no brackets */
 
 bool addr_eq(const struct addr *a, const struct addr *b);
@@ -46,8 +48,10 @@ enum addr_class addr_classify(const struct addr *a); /* unwraps first */
 const char *addr_class_name(enum addr_class c);      /* "private", for the ledger */
 
 /* Mapped IPv4 becomes IPv4.  False for another family. */
-bool addr_from_sockaddr(const struct sockaddr *sa, struct addr *ret_a, uint16_t *ret_port) MUSTCHECK;
+bool addr_from_sockaddr(const struct sockaddr *sa, struct addr *ret_a,
+			uint16_t *ret_port) MUSTCHECK;
 /* Returns the length of the sockaddr. */
-uint32_t addr_to_sockaddr(const struct addr *a, uint16_t port, struct sockaddr_storage *ret_sa);
+uint32_t addr_to_sockaddr(const struct addr *a, uint16_t port,
+			  struct sockaddr_storage *ret_sa);
 
 #endif

@@ -17,7 +17,8 @@ struct arena {
 void arena_init(struct arena *a, size_t max);
 void arena_done(struct arena *a); /* also makes it empty and usable again */
 
-void *arena_alloc(struct arena *a, size_t n); /* zeroed, aligned for any type; or NULL */
+void *arena_alloc(struct arena *a,
+		  size_t n); /* zeroed, aligned for any type; or NULL */
 /* A copy that lives as long as the arena; p == NULL when refused. */
 struct str arena_copy(struct arena *a, struct str s);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STATUS(name, code, http, socks, rcode, alert, sentence, hint)                   \
+#define STATUS(name, code, http, socks, rcode, alert, sentence, hint)                  \
 	[ST_##name] = { (code), (http), (socks), (rcode), (alert), (sentence), (hint) },
 static const struct status_words words[ST_COUNT] = {
 #include "proxy/base/status.def"

@@ -126,12 +126,23 @@ buf_put_u64(struct buf *b, uint64_t v)
 	put_be(b, v, 8);
 }
 
-/* Length of the valid UTF-8 sequence at s (RFC 3629), 0 if there is none. */
+/* Length that a lead byte announces (RFC 3629), 0 if it is none. */
+static size_t
+utf8_announced(unsigned char c)
+{
+	if (c < 0x80)
+		return 1;
+	if (c < 0xc2 || c > 0xf4)
+		return 0;
+	return c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+}
+
+/* Length of the valid UTF-8 sequence at s, 0 if there is none. */
 static size_t
 utf8_len(struct str s)
 {
 	unsigned char c = (unsigned char)s.p[0];
-	size_t n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+	size_t n = utf8_announced(c);
 
 	if (n == 0 || n > s.n)
 		return 0;

@@ -34,7 +34,8 @@ clock_put(struct buf *b, uint64_t wall_us)
 	struct tm tm = { 0 };
 	char day[40];
 
-	if (gmtime_r(&secs, &tm) == NULL || strftime(day, sizeof day, "%FT%T", &tm) == 0) {
+	if (gmtime_r(&secs, &tm) == NULL ||
+	    strftime(day, sizeof day, "%FT%T", &tm) == 0) {
 		buf_put(b, STR("-"));
 		return;
 	}

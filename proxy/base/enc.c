@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char base64[] =
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 static const char crockford[] = "0123456789abcdefghjkmnpqrstvwxyz";
 
 enum { ID_CHARS = 13 };

@@ -5,7 +5,8 @@
 
 void enc_put_hex(struct buf *b, struct str bytes); /* lower case */
 void enc_put_base64(struct buf *b, struct str bytes);
-/* An id as 13 characters of Crockford base32, most significant first: sorts by value. */
+/* An id as 13 characters of Crockford base32, most significant first: sorts by value.
+ */
 void enc_put_id(struct buf *b, uint64_t id);
 
 /* Decoders append to b; false (b unspecified past its old end) when not canonical. */

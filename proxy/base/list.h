@@ -12,12 +12,15 @@ struct list {
 
 #define LIST_OF(link, type, member)                                                    \
 	((type *)(void *)((char *)(link)-offsetof(type, member)))
+/* A declared name can't stand in parentheses. */
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
 #define list_each(it, head)                                                            \
 	for (struct list *it = (head)->next; it != (head); it = it->next)
 /* The loop body may remove and free `it`. */
 #define list_each_safe(it, head)                                                       \
 	for (struct list *it = (head)->next, *it##_next = it->next; it != (head);      \
 	     it = it##_next, it##_next = it->next)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static inline void
 list_init(struct list *l)

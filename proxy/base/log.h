@@ -15,7 +15,8 @@ struct log {
 	enum log_level level;
 };
 
-void log_write(const struct log *l, enum log_level level, const char *fmt, ...) PRINTF(3, 4);
+void log_write(const struct log *l, enum log_level level, const char *fmt, ...)
+	PRINTF(3, 4);
 #define log_error(l, ...) log_write((l), LOG_ERROR, __VA_ARGS__)
 #define log_info(l, ...)  log_write((l), LOG_INFO, __VA_ARGS__)
 #define log_debug(l, ...) log_write((l), LOG_DEBUG, __VA_ARGS__)

@@ -2,7 +2,8 @@
 #define PROXY_BASE_MAP_H
 /*
  * map: bytes to pointer, open addressing, a salt of its own so that a peer can't
- * choose colliding keys, and a limit on entries.  Keys are copied; values are not owned.
+ * choose colliding keys, and a limit on entries.  Keys are copied; values are not
+ * owned.
  */
 #include "proxy/base/str.h"
 

@@ -8,7 +8,8 @@
 
 /* Digits only (no sign, no blank), at most max.  Leading zeros only if lenient. */
 bool num_parse_u64(struct str s, uint64_t max, uint64_t *ret_v) MUSTCHECK;
-bool num_parse_strict(struct str s, uint64_t max, uint64_t *ret_v) MUSTCHECK; /* no leading 0 */
+bool num_parse_strict(struct str s, uint64_t max,
+		      uint64_t *ret_v) MUSTCHECK; /* no leading 0 */
 bool num_parse_hex(struct str s, uint64_t max, uint64_t *ret_v) MUSTCHECK;
 
 bool num_add(size_t a, size_t b, size_t *ret_sum) MUSTCHECK;

@@ -97,7 +97,8 @@ struct str
 ring_linear(struct ring *r)
 {
 	check(r);
-	if (r->len > 0 && r->len > r->cap - r->head) { /* rotate in place: three reversals */
+	if (r->len > 0 &&
+	    r->len > r->cap - r->head) { /* rotate in place: three reversals */
 		reverse(r->p, r->head);
 		reverse(r->p + r->head, r->cap - r->head);
 		reverse(r->p, r->cap);

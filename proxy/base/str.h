@@ -39,7 +39,9 @@ struct str str_trim(struct str s);
 static inline char
 ascii_lower(char c)
 {
-	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+	if (c < 'A' || c > 'Z')
+		return c;
+	return (char)(c - 'A' + 'a');
 }
 
 static inline bool

@@ -77,6 +77,28 @@ explain_refusal(struct buf *why, int error)
 	}
 }
 
+static bool
+refuse_families(scmp_filter_ctx f)
+{
+	const uint32_t no = SCMP_ACT_ERRNO(EAFNOSUPPORT);
+	const struct scmp_arg_cmp route_only[] = {
+		{ 0, SCMP_CMP_EQ, AF_NETLINK, 0 },
+		{ 2, SCMP_CMP_NE, 0, 0 }, /* getifaddrs() needs NETLINK_ROUTE */
+	};
+	const struct scmp_arg_cmp above = { 0, SCMP_CMP_GE, 64, 0 };
+	bool ok = seccomp_rule_add_array(f, no, SCMP_SYS(socket), 2, route_only) == 0 &&
+		  seccomp_rule_add_array(f, no, SCMP_SYS(socket), 1, &above) == 0;
+
+	for (unsigned family = 0; ok && family < 64; family++) {
+		const struct scmp_arg_cmp one = { 0, SCMP_CMP_EQ, family, 0 };
+		if (family != AF_UNIX && family != AF_INET && family != AF_INET6 &&
+		    family != AF_NETLINK)
+			ok = seccomp_rule_add_array(f, no, SCMP_SYS(socket), 1, &one) ==
+			     0;
+	}
+	return ok;
+}
+
 /* Families that lead anywhere but to lo or to a masked file, and the ring that makes
  * sockets without asking seccomp. */
 static bool
@@ -85,26 +107,11 @@ filter_families(void)
 	static const int rest[] = { SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter),
 				    SCMP_SYS(io_uring_register) };
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ALLOW);
-	uint32_t no_family = SCMP_ACT_ERRNO(EAFNOSUPPORT);
-	bool ok = f != NULL;
+	bool ok = f != NULL && refuse_families(f);
 
-	for (unsigned family = 0; ok && family < 64; family++) {
-		bool fine =
-			family == AF_UNIX || family == AF_INET || family == AF_INET6;
-		if (fine)
-			continue;
-		if (family == AF_NETLINK) /* route only: getifaddrs() needs it */
-			ok = seccomp_rule_add(f, no_family, SCMP_SYS(socket), 2,
-					      SCMP_A0(SCMP_CMP_EQ, family),
-					      SCMP_A2(SCMP_CMP_NE, 0)) == 0;
-		else
-			ok = seccomp_rule_add(f, no_family, SCMP_SYS(socket), 1,
-					      SCMP_A0(SCMP_CMP_EQ, family)) == 0;
-	}
-	ok = ok && seccomp_rule_add(f, no_family, SCMP_SYS(socket), 1,
-				    SCMP_A0(SCMP_CMP_GE, 64)) == 0;
 	for (size_t i = 0; ok && i < COUNT_OF(rest); i++)
-		ok = seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), rest[i], 0) == 0;
+		ok = seccomp_rule_add_array(f, SCMP_ACT_ERRNO(ENOSYS), rest[i], 0,
+					    NULL) == 0;
 	ok = ok && seccomp_load(f) == 0;
 	seccomp_release(f);
 	return ok;

@@ -210,7 +210,7 @@ runs(const struct gate *g)
 static enum status
 use_config(const struct gate_wish *w, struct gate *g)
 {
-	struct image *im;
+	struct image *im = NULL;
 	enum status st = where_config(w->config, &g->config);
 
 	if (st == ST_OK)

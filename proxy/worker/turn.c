@@ -253,7 +253,7 @@ tick_forward(struct turn *t, uint64_t waited)
 {
 	const struct worker *w = t->c->w;
 
-	if (out_is_blocked(&t->out) || out_is_blocked(&t->leg->out))
+	if (t->leg == NULL || out_is_blocked(&t->out) || out_is_blocked(&t->leg->out))
 		return; /* stalled peers have a clock of their own */
 	if (!h1_body_is_over(&t->body)) {
 		if (waited > worker_option(w, OPT_RESPONSE_IDLE_TIMEOUT))
@@ -274,6 +274,15 @@ is_stalled(const struct out *o, uint64_t at, uint64_t limit)
 
 enum { LINGER_MS = 5000 };
 
+/* How long a connection without a request may stay. */
+static uint64_t
+quiet_limit(const struct turn *t)
+{
+	if (t->state == TURN_IDLE)
+		return worker_option(t->c->w, OPT_KEEPALIVE_TIMEOUT);
+	return t->state == TURN_LINGER ? LINGER_MS : UINT64_MAX;
+}
+
 static void
 tick(struct conn *c)
 {
@@ -284,15 +293,12 @@ tick(struct conn *c)
 	if (is_stalled(&t->out, at, stalled) ||
 	    (t->leg != NULL && is_stalled(&t->leg->out, at, stalled)))
 		timed_out(t, STAT_TIMEOUT_STALLED, ST_OK);
-	else if (t->state == TURN_IDLE &&
-		 waited > worker_option(c->w, OPT_KEEPALIVE_TIMEOUT))
-		conn_close(c);
 	else if (t->state == TURN_HEAD &&
 		 at - t->begun_ms > worker_option(c->w, OPT_REQUEST_HEAD_TIMEOUT))
 		timed_out(t, STAT_TIMEOUT_HEAD, ST_TIMEOUT);
 	else if (t->state == TURN_FORWARD)
 		tick_forward(t, waited);
-	else if (t->state == TURN_LINGER && waited > LINGER_MS)
+	else if (waited > quiet_limit(t))
 		conn_close(c);
 }
 

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <openssl/sha.h>
 #include <unistd.h>
 
@@ -159,7 +160,7 @@ upgrade(struct turn *t, struct gather *g, struct str rest)
 	h1_write_response(&first, &t->response, &f);
 	buf_put(&first, rest);
 	buf_put(&ahead, ring_linear(&t->ahead));
-	int fd = dup(t->leg->io.fd);
+	int fd = fcntl(t->leg->io.fd, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0 || buf_finish(&first, &for_client) != ST_OK ||
 	    buf_finish(&ahead, &for_host) != ST_OK) {
 		if (fd >= 0)
