@@ -1,7 +1,10 @@
 #include "proxy/worker/tunnel.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "proxy/worker/deny.h"
@@ -186,6 +189,7 @@ tunnel_carry(struct tunnel *t, int host_fd, struct str for_host, struct str for_
 {
 	struct conn *c = t->c;
 	struct worker *w = c->w;
+	unsigned stalled = (unsigned)worker_option(w, OPT_STALLED_TIMEOUT);
 
 	c->form = FORM_CLOSE; /* from here on only the peers speak */
 	t->rowed_ms = loop_now_ms(w->loop);
@@ -197,6 +201,9 @@ tunnel_carry(struct tunnel *t, int host_fd, struct str for_host, struct str for_
 				 .hooks = &tunnel_hooks,
 				 .ctx = t,
 				 .check = t->x.way == WAY_TLS ? PUMP_TLS : PUMP_ANY };
+	/* The sandbox's socket has it from its listener. */
+	(void)setsockopt(host_fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &stalled,
+			 sizeof(stalled));
 	loop_io_init(&t->host, w->loop, host_fd, NULL, NULL);
 	pump_start(&t->pump, &c->io, &t->host, for_host, for_client);
 }

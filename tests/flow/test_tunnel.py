@@ -185,6 +185,18 @@ def test_plain_http_inside_connect_and_in_absolute_form(gate, origin):
         echo(t)
 
 
+@pytest.mark.parametrize("way", [open_connect, open_socks])
+def test_our_own_pages_are_reached_by_every_proxy_protocol(gate, origin, way):
+    g = gate(config(origin))
+    sock = way(g, "sandgate.internal", 80)
+    sock.sendall(b"GET /me HTTP/1.1\r\nHost: sandgate.internal\r\nConnection: close\r\n\r\n")
+    assert read_head(sock).startswith("HTTP/1.1 200 ")
+    body = b""
+    while more := sock.recv(4096):
+        body += more
+    assert b"demo" in body and g.wait_rows(kind="page")
+
+
 def test_another_host_inside_connect_is_refused(gate, origin):
     g = gate(config(origin))
     sock = open_connect(g, "ok.example.test", origin.port)
