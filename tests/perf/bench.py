@@ -1,0 +1,395 @@
+#!/usr/bin/env python3
+"""The same load through sandgate and its peers, alternating in one run.
+
+usage: bench.py [tunnel|http|dns|idle|cost|all]... [--pairs N] [--seconds N] [--bin DIR]
+                [--only PEER,...] [--load WORD] [--json FILE]
+
+The load generator and the origin have one processor, the gateway that is measured has
+another; all stand in a network namespace of the benchmark's own, and what goes to
+127.0.1.N:443 is redirected to the gateway's transparent listener by nft, for each alike.
+The figure is processor time of all processes of a gateway per tunnel, request or GiB, by
+the scheduler's account.  Ratios are medians over the rounds, with least and most.  Exits 1
+when a gate is missed.
+"""
+import argparse
+import json
+import os
+import pathlib
+import resource
+import shutil
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import peers  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OUT = ROOT / "build/perf"
+LOAD_CPU = {min(os.sched_getaffinity(0))}
+SLACK = 1.10  # a gate fails above must + 10 %: the figures repeat no better than that
+GIB = 1 << 30
+
+# name, part, way in, arguments of the generator, unit (None: GiB), gates: (peers, most) the
+# best of those peers counts; each gate is checked where one of its peers was measured
+LOADS = [
+    ("tunnel 1 KiB, 64 kept alive", "tunnel", "tunnel", dict(mode="tunnel", conns=64, size=1024), "request",
+     [(("nginx", "haproxy", "envoy"), 1.10)]),
+    ("tunnel 64 MiB", "tunnel", "tunnel", dict(mode="tunnel", conns=2, size=64 << 20), None,
+     [(("nginx", "haproxy", "envoy"), 1.00)]),
+    ("new tunnel by SNI", "tunnel", "tunnel", dict(mode="new", conns=16), "tunnel",
+     [(("nginx", "haproxy", "envoy"), 1.30)]),
+    ("CONNECT 1 KiB, 64 kept alive", "tunnel", "connect", dict(mode="tunnel", conns=64, size=1024), "request",
+     [(("ats", "squid", "envoy"), 1.00)]),
+    ("CONNECT 64 MiB", "tunnel", "connect", dict(mode="tunnel", conns=2, size=64 << 20), None,
+     [(("ats", "squid", "envoy"), 1.05)]),
+    ("new tunnel by CONNECT", "tunnel", "connect", dict(mode="new", conns=16), "tunnel",
+     [(("ats", "squid", "envoy"), 1.30)]),
+    ("HTTP 1 KiB, 64 kept alive", "http", "http", dict(mode="http", conns=64, size=1024), "request",
+     [(("ats",), 0.75)]),
+    ("HTTP 64 MiB", "http", "http", dict(mode="http", conns=2, size=64 << 20), None, [(("ats",), 1.40)]),
+    ("DNS blocked", "dns", "dns", dict(name=peers.BLOCKED), "query", [(("unbound",), 1.15)]),
+    ("DNS hit", "dns", "dns", dict(name="hit.bench.example"), "query", [(("unbound",), 1.15)]),
+    ("DNS miss", "dns", "dns", dict(name="n%.miss.example"), "query",
+     [(("dnsdist",), 1.25), (("unbound",), 0.30)]),
+]
+IDLE_GATE = 3300
+IDLE_CONNS = 5000
+
+
+def build():
+    OUT.mkdir(parents=True, exist_ok=True)
+    base = next((p for p in (ROOT / "build/release/libbase.a", ROOT / "build/bench/libbase.a") if p.exists()), None)
+    if base is None:
+        sys.exit("bench: build/release is not built")
+    for name, more in (("origin", []), ("load", ["measure.c"]), ("dnsload", ["measure.c"])):
+        sources = [ROOT / "tests/perf" / s for s in [f"{name}.c", *more]]
+        subprocess.run(["cc", "-O2", "-g", "-std=gnu17", "-D_GNU_SOURCE", f"-I{ROOT}", "-o", OUT / name,
+                        *sources, base], check=True)
+
+
+def make_hello():
+    """What a client of Python's ssl says first: every peer can parse it."""
+    context = ssl.create_default_context()
+    out = ssl.MemoryBIO()
+    link = context.wrap_bio(ssl.MemoryBIO(), out, server_hostname=peers.HOST)
+    try:
+        link.do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    (OUT / "hello").write_bytes(out.read())
+
+
+def set_sysctl(name, value):
+    try:
+        pathlib.Path("/proc/sys/" + name).write_text(value)
+    except OSError:
+        print(f"bench: {name} can't be set here")
+
+
+def into_namespace():
+    """Once more, inside a network namespace that ends with us."""
+    if os.environ.get("SG_BENCH_INSIDE"):
+        return
+    os.environ["SG_BENCH_INSIDE"] = "1"
+    os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv])
+
+
+def prepare_namespace(gateways):
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    rules = "".join(f"ip daddr {g.address()} tcp dport 443 redirect to :{g.ports['tunnel']}\n"
+                    for g in gateways if "tunnel" in g.ports)
+    subprocess.run(["nft", "-f", "-"], check=True, text=True,
+                   input="table ip bench {\nchain out {\ntype nat hook output priority -100\n%s}\n}\n" % rules)
+    set_sysctl("net/ipv4/ip_local_port_range", "1025 65000")
+    set_sysctl("net/core/somaxconn", "16384")
+    set_sysctl("net/ipv4/tcp_max_syn_backlog", "16384")
+    set_sysctl("net/ipv4/tcp_tw_reuse", "1")
+    set_sysctl("net/netfilter/nf_conntrack_tcp_timeout_time_wait", "1")
+    set_sysctl("net/netfilter/nf_conntrack_tcp_timeout_close", "1")
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def start_origin():
+    origin = subprocess.Popen([OUT / "origin", peers.ORIGIN, "443,8080", str(peers.DNS_PORT)], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, preexec_fn=peers.pin(LOAD_CPU))
+    if origin.stdout.readline() != b"ready\n":
+        sys.exit("bench: the origin did not start")
+    return origin
+
+
+class Bench:
+    def __init__(self, options, gateways):
+        self.options, self.gateways, self.serial = options, gateways, 0
+
+    def command(self, gateway, way, args):
+        at = dict(to=gateway.address(), port=443) if way == "tunnel" else dict(to="127.0.0.1", port=gateway.ports[way])
+        all_args = {**at, "seconds": self.options.seconds, **args}
+        if way == "dns":
+            self.serial += 1
+            return [OUT / "dnsload", *(f"{k}={v}" for k, v in {**all_args, "from": self.serial * 10000000}.items())]
+        all_args["hello"] = OUT / "hello"
+        if way == "connect":
+            all_args["connect"] = f"{peers.HOST}:443"
+        if way == "http":
+            all_args.update(url=f"http://{peers.HOST}:8080/", host=f"{peers.HOST}:8080")
+        return [OUT / "load", *(f"{k}={v}" for k, v in all_args.items())]
+
+    def drive(self, gateway, way, args):
+        """One run: the generator's words and the gateway's processor time in between."""
+        load = subprocess.Popen(self.command(gateway, way, args), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, preexec_fn=peers.pin(LOAD_CPU))
+        try:
+            if load.stdout.readline() != b"ready\n":
+                raise RuntimeError(f"{gateway.name}: {load.stderr.read().decode()[-300:]} exit {load.wait()}")
+            time.sleep(0.3)
+            before, pss = gateway.cpu_ns(), gateway.pss()
+            load.stdin.write(b"go\n")
+            load.stdin.flush()
+            line = load.stdout.readline()
+            if not line:
+                raise RuntimeError(f"{gateway.name}: {load.stderr.read().decode()[-300:]} exit {load.wait()}")
+            time.sleep(0.3)  # what is written later belongs to it too
+            result = json.loads(line)
+            result.update(cpu_ns=gateway.cpu_ns() - before, pss=pss)
+            return result
+        finally:
+            load.stdin.close()
+            try:
+                load.wait(20)
+            except subprocess.TimeoutExpired:
+                load.kill()
+                load.wait()
+
+    def able(self, way):
+        return [g for g in self.gateways if way in g.ports]
+
+    def rounds(self, load):
+        """{gateway: [result, ...]}, one of each gateway a round, the order turning."""
+        name, _, way, args, unit, _ = load
+        found = {g.name: [] for g in self.able(way)}
+        for i in range(self.options.pairs):
+            order = self.able(way)
+            order = order[i % len(order):] + order[:i % len(order)]
+            for g in order:
+                try:
+                    result = self.drive(g, way, args)
+                except RuntimeError as error:
+                    print(f"    {name}: {error}", flush=True)
+                    continue
+                result["cost"] = cost_of(result, unit)
+                found[g.name].append(result)
+            time.sleep(0.2)
+        return {k: v for k, v in found.items() if len(v) == self.options.pairs}
+
+    def idle(self):
+        found = {}
+        for g in self.able("tunnel"):
+            g.stop()
+            g.start()
+            empty = g.pss()
+            try:
+                result = self.drive(g, "tunnel", dict(mode="idle", conns=IDLE_CONNS))
+            except RuntimeError as error:
+                print(f"    idle: {error}", flush=True)
+                continue
+            result["bytes_per_tunnel"] = (result["pss"] - empty) / IDLE_CONNS
+            found[g.name] = result
+        return found
+
+
+def cost_of(result, unit):
+    """Microseconds per unit, or per GiB."""
+    n = result["bytes"] / GIB if unit is None else result["done"]
+    return result["cpu_ns"] / 1000 / max(n, 1e-9)
+
+
+def median(results, key):
+    return statistics.median(r[key] for r in results)
+
+
+def ratios(mine, theirs):
+    each = [a["cost"] / b["cost"] for a, b in zip(mine, theirs)]
+    return statistics.median(each), min(each), max(each)
+
+
+def line_of(name, results, mine, unit):
+    rate = median([{"r": r["done"] / r["us"] * 1e6} for r in results], "r")
+    text = f"    {name:<10} {median(results, 'cost'):>11.1f} us/{unit or 'GiB':<8}"
+    if unit is None:
+        gib = median([{"r": r["bytes"] / GIB / r["us"] * 1e6} for r in results], "r")
+        text += f"{gib:>9.2f} GiB/s" + " " * 30
+    else:
+        text += f"{rate:>9.0f}/s  p50 {median(results, 'p50'):>7.0f} us  p99 {median(results, 'p99'):>7.0f} us "
+    if mine is not results:
+        text += " ratio %.2f (%.2f-%.2f)" % ratios(mine, results)
+    failed = sum(r["failed"] for r in results)
+    return text + (f"  {failed} FAILED" if failed else "")
+
+
+def judge(load, found, us):
+    """Prints the gates of one load; false when one is missed."""
+    good = True
+    for names, most in load[5]:
+        there = [n for n in names if n in found]
+        if not there or us not in found:
+            print(f"    gate <= {most:.2f} x {'|'.join(names)}: ABSENT")
+            continue
+        best = min(there, key=lambda n: median(found[n], "cost"))
+        ratio = ratios(found[us], found[best])[0]
+        ok = ratio <= most * SLACK
+        good = good and ok
+        word = "PASS" if ratio <= most else "PASS (within 10 %)" if ok else "FAIL"
+        print(f"    gate <= {most:.2f} x {best}: {ratio:.2f} {word}")
+    return good
+
+
+def run_loads(bench, part, record):
+    good = True
+    for load in LOADS:
+        if load[1] != part or bench.options.load not in load[0]:
+            continue
+        print(f"\n  {load[0]}", flush=True)
+        found = bench.rounds(load)
+        us = bench.gateways[0].name
+        for name, results in found.items():
+            print(line_of(name, results, found.get(us, results), load[4]))
+        good = judge(load, found, us) and good
+        record[load[0]] = found
+    return good
+
+
+def run_idle(bench, record):
+    print(f"\n  {IDLE_CONNS} idle tunnels", flush=True)
+    found = bench.idle()
+    for name, r in found.items():
+        busy = r["cpu_ns"] / 1e7 / (r["us"] / 1e6 + 0.3)
+        print(f"    {name:<10} {r['bytes_per_tunnel']:>9.0f} octets each, {r['failed']} failed, {busy:.2f} % of a processor")
+    record["idle"] = found
+    mine = found.get(bench.gateways[0].name)
+    ok = mine is not None and mine["bytes_per_tunnel"] <= IDLE_GATE * SLACK and mine["failed"] == 0
+    print(f"    gate <= {IDLE_GATE} octets: {'PASS' if ok else 'FAIL'}")
+    return ok
+
+
+def run_cost(options, folder, record):
+    """sandgate against builds of itself that leave one thing out."""
+    variants = [("all", options.bin)]
+    for name, flag in (("no-ring", "SG_BENCH_NO_RING"), ("no-jail", "SG_BENCH_NO_JAIL")):
+        where = ROOT / "build" / f"bench-{name}"
+        subprocess.run(["cmake", "--preset", "bench", "-B", where, f"-D{flag}=ON"], cwd=ROOT, check=True,
+                       stdout=subprocess.DEVNULL)
+        subprocess.run(["cmake", "--build", where], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        variants.append((name, where / "bin"))
+    found = {load[0]: {} for load in LOADS}
+    for i in range(options.pairs):
+        for name, bins in variants[i % len(variants):] + variants[:i % len(variants)]:
+            g = peers.Sandgate(pathlib.Path(tempfile.mkdtemp(dir=folder)), bins, name)
+            g.dir.parent.chmod(0o755)
+            g.start()
+            bench = Bench(options, [g])
+            for load in LOADS:
+                if options.load in load[0] and load[4] is not None:
+                    r = bench.drive(g, load[2], load[3])
+                    found[load[0]].setdefault(name, []).append({**r, "cost": cost_of(r, load[4])})
+            g.stop()
+    for load in LOADS:
+        if not found[load[0]]:
+            continue
+        print(f"\n  {load[0]}")
+        for name, results in found[load[0]].items():
+            print(line_of(name, results, found[load[0]]["all"], load[4]))
+    record["cost"] = found
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("parts", nargs="*", default=["all"])
+    p.add_argument("--pairs", type=int, default=5)
+    p.add_argument("--seconds", type=int, default=2)
+    p.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
+    p.add_argument("--only", default="")
+    p.add_argument("--load", default="", help="only loads whose name has this")
+    p.add_argument("--json", type=pathlib.Path)
+    options = p.parse_args()
+    options.bin = options.bin.resolve()
+    if "all" in options.parts:
+        options.parts = ["tunnel", "http", "dns", "idle", "cost"]
+    return options
+
+
+def choose(options, folder):
+    ways = {"tunnel": {"tunnel", "connect"}, "http": {"http"}, "dns": {"dns"}, "idle": {"tunnel"}}
+    wanted = set().union(*(ways.get(p, set()) for p in options.parts))
+    chosen = [peers.Sandgate(folder, options.bin)]
+    for kind in peers.PEERS:
+        if not wanted & set(kind.ports) or (options.only and kind.name not in options.only.split(",")):
+            continue
+        peer = kind(folder)
+        why = peer.absent()
+        if why:
+            print(f"  ABSENT {peer.name}: {why}")
+        else:
+            chosen.append(peer)
+    return chosen
+
+
+def start_all(gateways):
+    up = []
+    for g in gateways:
+        try:
+            g.start()
+            up.append(g)
+        except RuntimeError as error:
+            g.stop()
+            if g is gateways[0]:
+                raise
+            print(f"  ABSENT {g.name}: {error}")
+    return up
+
+
+def main():
+    options = arguments()
+    into_namespace()
+    build()
+    make_hello()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="sandgate-bench-"))
+    folder.chmod(0o755)
+    record, good, gateways, origin = {}, True, [], None
+    print(f"  load and origin on processor {min(LOAD_CPU)}, gateways on {min(peers.PEER_CPU)}; {options.pairs} rounds of "
+          f"{options.seconds} s; sandgate's limits.* lifted, 1 worker, ledger on")
+    try:
+        gateways = choose(options, folder)
+        prepare_namespace(gateways)
+        origin = start_origin()
+        if set(options.parts) & {"tunnel", "http", "dns", "idle"}:
+            gateways = start_all(gateways)
+        bench = Bench(options, gateways)
+        for part in ("tunnel", "http", "dns"):
+            if part in options.parts:
+                good = run_loads(bench, part, record) and good
+        if "idle" in options.parts:
+            good = run_idle(bench, record) and good
+        for g in gateways:
+            g.stop()
+        if "cost" in options.parts:
+            run_cost(options, folder, record)
+    finally:
+        for g in gateways:
+            g.stop()
+        if origin:
+            origin.stdin.close()
+            origin.wait()
+        if options.json:
+            options.json.write_text(json.dumps(record, indent=1))
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"\n  {'every gate that could be measured is met' if good else 'gates are missed'}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
