@@ -132,7 +132,7 @@ login_start(struct conn *c, struct str id, struct str token, login_fn fn, void *
 	buf_done(&body);
 	if (st != ST_OK) {
 		free(l);
-		return st == ST_NOMEM ? st : ST_AUTH_FAILED;
+		return st == ST_NOMEM || st == ST_LIMIT_RATE ? st : ST_AUTH_FAILED;
 	}
 	l->is_asked = true;
 	*ret_login = l;
