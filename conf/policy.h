@@ -79,7 +79,8 @@ enum status policy_address(const struct image *im, uint32_t policy,
  * answers with a synthetic address of that sandbox. */
 bool policy_is_tcp_name(const struct image *im, uint32_t policy, struct str name);
 
-/* Path globs: `*` within a segment, `**` any number of segments, all else literal. */
+/* Path globs: `*` within a segment, `**` any number of segments, all else literal; a
+ * percent triplet equals the octet it stands for, except %2f. */
 bool policy_path_matches(struct str pattern, struct str path);
 
 #endif

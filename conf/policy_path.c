@@ -1,28 +1,53 @@
 #include "conf/policy.h"
 
+#include "proxy/base/enc.h"
+
+enum { ENCODED_SLASH = 256 };
+
+/* The octet at s, a percent triplet taken for what it stands for, so that no rule is
+ * dodged by another spelling of the same path.  An encoded slash is an octet of its
+ * own: it separates nothing. */
+static unsigned
+octet(struct str s, size_t *ret_n)
+{
+	int hi = s.n > 2 && s.p[0] == '%' ? enc_hex_digit(s.p[1]) : -1;
+	int lo = hi < 0 ? -1 : enc_hex_digit(s.p[2]);
+
+	*ret_n = lo < 0 ? 1 : 3;
+	if (lo < 0)
+		return (unsigned char)s.p[0];
+	unsigned v = (unsigned)hi << 4 | (unsigned)lo;
+	return v == '/' ? ENCODED_SLASH : v;
+}
+
 /* One segment against one of the pattern; `*` is any run of octets, also none. */
 static bool
 segment_matches(struct str pattern, struct str text)
 {
-	size_t p = 0, t = 0, star = SIZE_MAX, from = 0;
+	struct str star = { NULL, 0 }, from = { NULL, 0 };
+	size_t p_n = 0, t_n = 0;
 
-	while (t < text.n) {
-		if (p < pattern.n && pattern.p[p] == '*') {
-			star = p++;
-			from = t;
-		} else if (p < pattern.n && pattern.p[p] == text.p[t]) {
-			p++;
-			t++;
-		} else if (star != SIZE_MAX) {
-			p = star + 1;
-			t = ++from;
+	while (text.n > 0) {
+		unsigned t = octet(text, &t_n);
+		if (pattern.n > 0 && pattern.p[0] == '*') {
+			pattern = str_skip(pattern, 1);
+			star = pattern;
+			from = text;
+		} else if (pattern.n > 0 && octet(pattern, &p_n) == t) {
+			pattern = str_skip(pattern, p_n);
+			text = str_skip(text, t_n);
+		} else if (from.p != NULL) {
+			(void)octet(from, &t_n);
+			from = str_skip(from, t_n);
+			pattern = star;
+			text = from;
 		} else {
 			return false;
 		}
 	}
-	while (p < pattern.n && pattern.p[p] == '*')
-		p++;
-	return p == pattern.n;
+	while (pattern.n > 0 && pattern.p[0] == '*')
+		pattern = str_skip(pattern, 1);
+	return pattern.n == 0;
 }
 
 /* Both start with a slash: the segments are what lies behind each slash. */
