@@ -57,14 +57,22 @@ def wait_for(what, seconds=10.0, every=0.02):
 
 
 class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
+    def __init__(self, path, fds=()):
         super().__init__("localhost", timeout=70)
-        self.path = str(path)
+        self.path, self.fds = str(path), list(fds)
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self.path)
+
+    def send(self, data):
+        if self.sock is None:
+            self.connect()
+        if self.fds and isinstance(data, bytes):
+            socket.send_fds(self.sock, [data[:1]], self.fds)
+            data, self.fds = data[1:], []
+        super().send(data)
 
 
 class Gate:
@@ -164,9 +172,9 @@ class Gate:
         return subprocess.run(command, capture_output=True, text=True, timeout=120,
                               check=check, env=self.env, **kw)
 
-    def admin(self, method="GET", path="/v1/status", body=None, headers=None):
-        """(HTTP status, JSON) of one request on the admin socket."""
-        link = UnixConnection(self.state / "admin.sock")
+    def admin(self, method="GET", path="/v1/status", body=None, headers=None, fds=()):
+        """(HTTP status, JSON) of one request on the admin socket; fds go with its bytes."""
+        link = UnixConnection(self.state / "admin.sock", fds)
         try:
             link.request(method, path, None if body is None else json.dumps(body), headers or {})
             answer = link.getresponse()
