@@ -144,68 +144,68 @@ h1_write_last_chunk(struct buf *b, const struct head *of, const struct head *tra
 	buf_put(b, STR("\r\n"));
 }
 
+static const struct {
+	uint16_t status;
+	const char *reason;
+} reasons[] = {
+	{ 100, "Continue" },
+	{ 101, "Switching Protocols" },
+	{ 103, "Early Hints" },
+	{ 200, "OK" },
+	{ 201, "Created" },
+	{ 202, "Accepted" },
+	{ 203, "Non-Authoritative Information" },
+	{ 204, "No Content" },
+	{ 205, "Reset Content" },
+	{ 206, "Partial Content" },
+	{ 300, "Multiple Choices" },
+	{ 301, "Moved Permanently" },
+	{ 302, "Found" },
+	{ 303, "See Other" },
+	{ 304, "Not Modified" },
+	{ 307, "Temporary Redirect" },
+	{ 308, "Permanent Redirect" },
+	{ 400, "Bad Request" },
+	{ 401, "Unauthorized" },
+	{ 402, "Payment Required" },
+	{ 403, "Forbidden" },
+	{ 404, "Not Found" },
+	{ 405, "Method Not Allowed" },
+	{ 406, "Not Acceptable" },
+	{ 407, "Proxy Authentication Required" },
+	{ 408, "Request Timeout" },
+	{ 409, "Conflict" },
+	{ 410, "Gone" },
+	{ 411, "Length Required" },
+	{ 412, "Precondition Failed" },
+	{ 413, "Content Too Large" },
+	{ 414, "URI Too Long" },
+	{ 415, "Unsupported Media Type" },
+	{ 416, "Range Not Satisfiable" },
+	{ 417, "Expectation Failed" },
+	{ 421, "Misdirected Request" },
+	{ 422, "Unprocessable Content" },
+	{ 425, "Too Early" },
+	{ 426, "Upgrade Required" },
+	{ 428, "Precondition Required" },
+	{ 429, "Too Many Requests" },
+	{ 431, "Request Header Fields Too Large" },
+	{ 451, "Unavailable For Legal Reasons" },
+	{ 500, "Internal Server Error" },
+	{ 501, "Not Implemented" },
+	{ 502, "Bad Gateway" },
+	{ 503, "Service Unavailable" },
+	{ 504, "Gateway Timeout" },
+	{ 505, "HTTP Version Not Supported" },
+	{ 508, "Loop Detected" },
+	{ 511, "Network Authentication Required" },
+};
+
 const char *
 h1_reason(uint16_t status)
 {
-	static const struct {
-		uint16_t status;
-		const char *reason;
-	} rows[] = {
-		{ 100, "Continue" },
-		{ 101, "Switching Protocols" },
-		{ 103, "Early Hints" },
-		{ 200, "OK" },
-		{ 201, "Created" },
-		{ 202, "Accepted" },
-		{ 203, "Non-Authoritative Information" },
-		{ 204, "No Content" },
-		{ 205, "Reset Content" },
-		{ 206, "Partial Content" },
-		{ 300, "Multiple Choices" },
-		{ 301, "Moved Permanently" },
-		{ 302, "Found" },
-		{ 303, "See Other" },
-		{ 304, "Not Modified" },
-		{ 307, "Temporary Redirect" },
-		{ 308, "Permanent Redirect" },
-		{ 400, "Bad Request" },
-		{ 401, "Unauthorized" },
-		{ 402, "Payment Required" },
-		{ 403, "Forbidden" },
-		{ 404, "Not Found" },
-		{ 405, "Method Not Allowed" },
-		{ 406, "Not Acceptable" },
-		{ 407, "Proxy Authentication Required" },
-		{ 408, "Request Timeout" },
-		{ 409, "Conflict" },
-		{ 410, "Gone" },
-		{ 411, "Length Required" },
-		{ 412, "Precondition Failed" },
-		{ 413, "Content Too Large" },
-		{ 414, "URI Too Long" },
-		{ 415, "Unsupported Media Type" },
-		{ 416, "Range Not Satisfiable" },
-		{ 417, "Expectation Failed" },
-		{ 421, "Misdirected Request" },
-		{ 422, "Unprocessable Content" },
-		{ 425, "Too Early" },
-		{ 426, "Upgrade Required" },
-		{ 428, "Precondition Required" },
-		{ 429, "Too Many Requests" },
-		{ 431, "Request Header Fields Too Large" },
-		{ 451, "Unavailable For Legal Reasons" },
-		{ 500, "Internal Server Error" },
-		{ 501, "Not Implemented" },
-		{ 502, "Bad Gateway" },
-		{ 503, "Service Unavailable" },
-		{ 504, "Gateway Timeout" },
-		{ 505, "HTTP Version Not Supported" },
-		{ 508, "Loop Detected" },
-		{ 511, "Network Authentication Required" },
-	};
-
-	for (size_t i = 0; i < COUNT_OF(rows); i++)
-		if (rows[i].status == status)
-			return rows[i].reason;
+	for (size_t i = 0; i < COUNT_OF(reasons); i++)
+		if (reasons[i].status == status)
+			return reasons[i].reason;
 	return "";
 }

@@ -92,71 +92,71 @@ forms_that_embed_ipv4_are_unwrapped(void **state)
 	}
 }
 
+static const char *const classes[][2] = {
+	{ "8.8.8.8", "public" },
+	{ "0.0.0.0", "reserved" },
+	{ "0.255.0.1", "reserved" },
+	{ "10.255.255.255", "private" },
+	{ "11.0.0.0", "public" },
+	{ "100.64.0.0", "cgnat" },
+	{ "100.127.255.255", "cgnat" },
+	{ "100.128.0.0", "public" },
+	{ "127.255.255.254", "loopback" },
+	{ "169.254.1.1", "link-local" },
+	{ "172.15.255.255", "public" },
+	{ "172.31.255.255", "private" },
+	{ "172.32.0.0", "public" },
+	{ "192.0.0.8", "reserved" },
+	{ "192.0.2.7", "documentation" },
+	{ "192.88.99.1", "reserved" },
+	{ "192.168.0.1", "private" },
+	{ "198.19.255.255", "benchmark" },
+	{ "198.20.0.0", "public" },
+	{ "198.51.100.1", "documentation" },
+	{ "203.0.113.9", "documentation" },
+	{ "224.0.0.1", "multicast" },
+	{ "239.255.255.255", "multicast" },
+	{ "240.0.0.1", "reserved" },
+	{ "255.255.255.255", "reserved" },
+	{ "::", "reserved" },
+	{ "::1", "loopback" },
+	{ "::2", "reserved" },
+	{ "fe80::1", "link-local" },
+	{ "febf::1", "link-local" },
+	{ "fec0::1", "private" },
+	{ "fc00::1", "private" },
+	{ "fdff::1", "private" },
+	{ "ff02::1", "multicast" },
+	{ "2001:db8::1", "documentation" },
+	{ "3fff:fff::1", "documentation" },
+	{ "3fff:1000::1", "public" },
+	{ "2001:2::1", "benchmark" },
+	{ "2001:20::1", "reserved" },
+	{ "2001:200::1", "public" },
+	{ "100::1", "reserved" },
+	{ "4000::1", "reserved" },
+	{ "5f00::1", "reserved" },
+	{ "2606:4700::1111", "public" },
+	{ "::ffff:127.0.0.1", "loopback" },
+	{ "::127.0.0.1", "loopback" },
+	{ "::ffff:8.8.8.8", "public" },
+	{ "64:ff9b::8.8.8.8", "public" },
+	{ "64:ff9b::10.0.0.1", "private" },
+	{ "64:ff9b:1::8.8.8.8", "reserved" },
+	{ "2002:a00:1::1", "private" },
+	{ "fe80::5efe:8.8.8.8", "link-local" },
+	{ "2606:4700::5efe:10.0.0.1", "private" },
+};
+
 static void
 every_range_has_its_class(void **state)
 {
-	static const char *const rows[][2] = {
-		{ "8.8.8.8", "public" },
-		{ "0.0.0.0", "reserved" },
-		{ "0.255.0.1", "reserved" },
-		{ "10.255.255.255", "private" },
-		{ "11.0.0.0", "public" },
-		{ "100.64.0.0", "cgnat" },
-		{ "100.127.255.255", "cgnat" },
-		{ "100.128.0.0", "public" },
-		{ "127.255.255.254", "loopback" },
-		{ "169.254.1.1", "link-local" },
-		{ "172.15.255.255", "public" },
-		{ "172.31.255.255", "private" },
-		{ "172.32.0.0", "public" },
-		{ "192.0.0.8", "reserved" },
-		{ "192.0.2.7", "documentation" },
-		{ "192.88.99.1", "reserved" },
-		{ "192.168.0.1", "private" },
-		{ "198.19.255.255", "benchmark" },
-		{ "198.20.0.0", "public" },
-		{ "198.51.100.1", "documentation" },
-		{ "203.0.113.9", "documentation" },
-		{ "224.0.0.1", "multicast" },
-		{ "239.255.255.255", "multicast" },
-		{ "240.0.0.1", "reserved" },
-		{ "255.255.255.255", "reserved" },
-		{ "::", "reserved" },
-		{ "::1", "loopback" },
-		{ "::2", "reserved" },
-		{ "fe80::1", "link-local" },
-		{ "febf::1", "link-local" },
-		{ "fec0::1", "private" },
-		{ "fc00::1", "private" },
-		{ "fdff::1", "private" },
-		{ "ff02::1", "multicast" },
-		{ "2001:db8::1", "documentation" },
-		{ "3fff:fff::1", "documentation" },
-		{ "3fff:1000::1", "public" },
-		{ "2001:2::1", "benchmark" },
-		{ "2001:20::1", "reserved" },
-		{ "2001:200::1", "public" },
-		{ "100::1", "reserved" },
-		{ "4000::1", "reserved" },
-		{ "5f00::1", "reserved" },
-		{ "2606:4700::1111", "public" },
-		{ "::ffff:127.0.0.1", "loopback" },
-		{ "::127.0.0.1", "loopback" },
-		{ "::ffff:8.8.8.8", "public" },
-		{ "64:ff9b::8.8.8.8", "public" },
-		{ "64:ff9b::10.0.0.1", "private" },
-		{ "64:ff9b:1::8.8.8.8", "reserved" },
-		{ "2002:a00:1::1", "private" },
-		{ "fe80::5efe:8.8.8.8", "link-local" },
-		{ "2606:4700::5efe:10.0.0.1", "private" },
-	};
-
 	(void)state;
-	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		struct addr a = of(rows[i][0]);
+	for (size_t i = 0; i < COUNT_OF(classes); i++) {
+		struct addr a = of(classes[i][0]);
 		const char *got = addr_class_name(addr_classify(&a));
-		if (strcmp(got, rows[i][1]) != 0)
-			fail_msg("%s is %s, not %s", rows[i][0], rows[i][1], got);
+		if (strcmp(got, classes[i][1]) != 0)
+			fail_msg("%s is %s, not %s", classes[i][0], classes[i][1], got);
 	}
 }
 

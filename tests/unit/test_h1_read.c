@@ -366,73 +366,66 @@ struct answer {
 	enum body_kind body;
 };
 
+#define OK11 "HTTP/1.1 200 OK\r\n"
+#define BAD  ST_UPSTREAM_BAD, BODY_NONE
+static const struct answer framings[] = {
+	{ OK11 "Content-Length: 3\r\n\r\n", METHOD_GET, 0, ST_OK, BODY_LENGTH },
+	{ OK11 "Content-Length: 3\r\n\r\n", METHOD_HEAD, 0, ST_OK, BODY_NONE },
+	{ OK11 "Transfer-Encoding: chunked\r\n\r\n", METHOD_GET, 0, ST_OK,
+	  BODY_CHUNKED },
+	{ OK11 "Transfer-Encoding: chunked\r\n\r\n", METHOD_HEAD, 0, ST_OK, BODY_NONE },
+	{ OK11 "\r\n", METHOD_GET, 0, ST_OK, BODY_UNTIL_CLOSE },
+	{ OK11 "Content-Length: 3\r\n\r\n", METHOD_CONNECT, 0, ST_OK, BODY_TUNNEL },
+	{ "HTTP/1.1 407 x\r\nContent-Length: 3\r\n\r\n", METHOD_CONNECT, 0, ST_OK,
+	  BODY_LENGTH },
+	{ "HTTP/1.1 100 Continue\r\n\r\n", METHOD_GET, 0, ST_OK, BODY_NONE },
+	{ "HTTP/1.1 204 \r\n\r\n", METHOD_GET, 0, ST_OK, BODY_NONE },
+	{ "HTTP/1.1 204 x\r\nContent-Length: 0\r\n\r\n", METHOD_GET, 0, ST_OK,
+	  BODY_NONE },
+	{ "HTTP/1.1 304 x\r\nContent-Length: 9\r\n\r\n", METHOD_GET, 0, ST_OK,
+	  BODY_NONE },
+	{ "HTTP/1.1 101 x\r\n\r\n", METHOD_GET, 1, ST_OK, BODY_TUNNEL },
+	{ "HTTP/1.0 200\r\n\r\n", METHOD_GET, 0, ST_OK, BODY_UNTIL_CLOSE },
+	{ "HTTP/1.1 200 gr\xfc\xdf\r\n\r\n", METHOD_GET, 0, ST_OK, BODY_UNTIL_CLOSE },
+	{ "HTTP/1.1 101 x\r\n\r\n", METHOD_GET, 0, BAD },
+	{ "HTTP/1.1 100 x\r\nContent-Length: 3\r\n\r\n", METHOD_GET, 0, BAD },
+	{ "HTTP/1.1 204 x\r\nContent-Length: 3\r\n\r\n", METHOD_GET, 0, BAD },
+	{ "HTTP/1.1 204 x\r\nTransfer-Encoding: chunked\r\n\r\n", METHOD_GET, 0, BAD },
+	{ OK11 "Content-Length: 3\r\nContent-Length: 3\r\n\r\n", METHOD_GET, 0, BAD },
+	{ OK11 "Content-Length: 3\r\nContent-Length: 4\r\n\r\n", METHOD_HEAD, 0, BAD },
+	{ OK11 "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", METHOD_GET, 0,
+	  BAD },
+	{ OK11 "Transfer-Encoding: gzip\r\n\r\n", METHOD_GET, 0, BAD },
+	{ "HTTP/1.0 200 x\r\nTransfer-Encoding: chunked\r\n\r\n", METHOD_GET, 0, BAD },
+	{ "HTTP/1.1 099 x\r\n\r\n", METHOD_GET, 0, BAD },
+	{ "HTTP/1.1 600 x\r\n\r\n", METHOD_GET, 0, BAD },
+	{ "HTTP/1.1 20 x\r\n\r\n", METHOD_GET, 0, BAD },
+	{ "HTTP/1.1 +20 x\r\n\r\n", METHOD_GET, 0, BAD },
+	{ "HTTP/1.1  200 x\r\n\r\n", METHOD_GET, 0, BAD },
+	{ "HTTP/2.0 200 x\r\n\r\n", METHOD_GET, 0, BAD },
+	{ "ICY 200 x\r\n\r\n", METHOD_GET, 0, BAD },
+	{ "\r\n" OK11 "\r\n", METHOD_GET, 0, BAD },
+	{ "HTTP/1.1 200 a\x01\r\n\r\n", METHOD_GET, 0, BAD },
+	{ OK11 "X: a\r\n b\r\n\r\n", METHOD_GET, 0, BAD },
+	{ OK11 "X: a\n\r\n", METHOD_GET, 0, BAD },
+};
+
 static void
 a_response_ends_where_rfc_9112_says(void **state)
 {
-#define OK11 "HTTP/1.1 200 OK\r\n"
-#define BAD  ST_UPSTREAM_BAD, BODY_NONE
-	static const struct answer rows[] = {
-		{ OK11 "Content-Length: 3\r\n\r\n", METHOD_GET, 0, ST_OK, BODY_LENGTH },
-		{ OK11 "Content-Length: 3\r\n\r\n", METHOD_HEAD, 0, ST_OK, BODY_NONE },
-		{ OK11 "Transfer-Encoding: chunked\r\n\r\n", METHOD_GET, 0, ST_OK,
-		  BODY_CHUNKED },
-		{ OK11 "Transfer-Encoding: chunked\r\n\r\n", METHOD_HEAD, 0, ST_OK,
-		  BODY_NONE },
-		{ OK11 "\r\n", METHOD_GET, 0, ST_OK, BODY_UNTIL_CLOSE },
-		{ OK11 "Content-Length: 3\r\n\r\n", METHOD_CONNECT, 0, ST_OK,
-		  BODY_TUNNEL },
-		{ "HTTP/1.1 407 x\r\nContent-Length: 3\r\n\r\n", METHOD_CONNECT, 0,
-		  ST_OK, BODY_LENGTH },
-		{ "HTTP/1.1 100 Continue\r\n\r\n", METHOD_GET, 0, ST_OK, BODY_NONE },
-		{ "HTTP/1.1 204 \r\n\r\n", METHOD_GET, 0, ST_OK, BODY_NONE },
-		{ "HTTP/1.1 204 x\r\nContent-Length: 0\r\n\r\n", METHOD_GET, 0, ST_OK,
-		  BODY_NONE },
-		{ "HTTP/1.1 304 x\r\nContent-Length: 9\r\n\r\n", METHOD_GET, 0, ST_OK,
-		  BODY_NONE },
-		{ "HTTP/1.1 101 x\r\n\r\n", METHOD_GET, 1, ST_OK, BODY_TUNNEL },
-		{ "HTTP/1.0 200\r\n\r\n", METHOD_GET, 0, ST_OK, BODY_UNTIL_CLOSE },
-		{ "HTTP/1.1 200 gr\xfc\xdf\r\n\r\n", METHOD_GET, 0, ST_OK,
-		  BODY_UNTIL_CLOSE },
-		{ "HTTP/1.1 101 x\r\n\r\n", METHOD_GET, 0, BAD },
-		{ "HTTP/1.1 100 x\r\nContent-Length: 3\r\n\r\n", METHOD_GET, 0, BAD },
-		{ "HTTP/1.1 204 x\r\nContent-Length: 3\r\n\r\n", METHOD_GET, 0, BAD },
-		{ "HTTP/1.1 204 x\r\nTransfer-Encoding: chunked\r\n\r\n", METHOD_GET, 0,
-		  BAD },
-		{ OK11 "Content-Length: 3\r\nContent-Length: 3\r\n\r\n", METHOD_GET, 0,
-		  BAD },
-		{ OK11 "Content-Length: 3\r\nContent-Length: 4\r\n\r\n", METHOD_HEAD, 0,
-		  BAD },
-		{ OK11 "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
-		  METHOD_GET, 0, BAD },
-		{ OK11 "Transfer-Encoding: gzip\r\n\r\n", METHOD_GET, 0, BAD },
-		{ "HTTP/1.0 200 x\r\nTransfer-Encoding: chunked\r\n\r\n", METHOD_GET, 0,
-		  BAD },
-		{ "HTTP/1.1 099 x\r\n\r\n", METHOD_GET, 0, BAD },
-		{ "HTTP/1.1 600 x\r\n\r\n", METHOD_GET, 0, BAD },
-		{ "HTTP/1.1 20 x\r\n\r\n", METHOD_GET, 0, BAD },
-		{ "HTTP/1.1 +20 x\r\n\r\n", METHOD_GET, 0, BAD },
-		{ "HTTP/1.1  200 x\r\n\r\n", METHOD_GET, 0, BAD },
-		{ "HTTP/2.0 200 x\r\n\r\n", METHOD_GET, 0, BAD },
-		{ "ICY 200 x\r\n\r\n", METHOD_GET, 0, BAD },
-		{ "\r\n" OK11 "\r\n", METHOD_GET, 0, BAD },
-		{ "HTTP/1.1 200 a\x01\r\n\r\n", METHOD_GET, 0, BAD },
-		{ OK11 "X: a\r\n b\r\n\r\n", METHOD_GET, 0, BAD },
-		{ OK11 "X: a\n\r\n", METHOD_GET, 0, BAD },
-	};
-
 	(void)state;
-	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+	for (size_t i = 0; i < COUNT_OF(framings); i++) {
 		for (size_t step = 1; step < 100; step += 49) {
 			struct arena a;
 			struct h1_read r;
 			struct head h = { .body = BODY_NONE };
 			size_t used = 0;
 			arena_init(&a, 1 << 20);
-			h1_read_response(&r, &a, &limits, rows[i].asked,
-					 rows[i].upgrade);
+			h1_read_response(&r, &a, &limits, framings[i].asked,
+					 framings[i].upgrade);
 			enum status st =
-				feed(&r, str_from(rows[i].text), step, &used, &h);
-			if (st != rows[i].want || h.body != rows[i].body)
+				feed(&r, str_from(framings[i].text), step, &used, &h);
+			if (st != framings[i].want || h.body != framings[i].body)
 				fail_msg("row %zu: %s", i, status_code(st));
 			arena_done(&a);
 		}
