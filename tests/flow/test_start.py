@@ -11,6 +11,8 @@ from conftest import BIN, Gate, free_port, wait_for
 
 ROLES = ["keeper", "ledger", "dialer", "control", "dns", "worker.0"]
 NOBODY = 65534
+# The sanitizers' runtime can't live behind seccomp; see proxy/io/jail.c.
+SECCOMP = "0" if "asan" in BIN.parts[-2] else "2"
 
 
 def ask_proxy(gate, host="no.example.test", source=None):
@@ -42,7 +44,7 @@ def test_all_roles_serve_in_their_jails(gate):
         assert (r["state"], r["restarts"]) == ("serving", 0)
         told = process(r["pid"])
         assert told["CapEff"] == told["CapPrm"] == told["CapBnd"] == "0" * 16 or os.geteuid() != 0
-        assert (told["NoNewPrivs"], told["Seccomp"]) == ("1", "2")
+        assert (told["NoNewPrivs"], told["Seccomp"]) == ("1", SECCOMP)
         if os.geteuid() == 0:
             assert told["Uid"].split()[0] != "0"
 
@@ -266,7 +268,8 @@ def test_status_sandboxes_and_doctor_tell_what_is(gate):
     box, = json.loads(g.cli("sandboxes", "--json").stdout)["sandboxes"]
     assert (box["id"], box["policy"], box["attached"]) == ("demo", "coding", False)
     told = json.loads(g.cli("doctor", "--json").stdout)
-    assert told["ok"] and {c["check"] for c in told["checks"]} >= set(ROLES)
+    assert told["ok"] == (SECCOMP == "2")
+    assert {c["check"] for c in told["checks"]} >= set(ROLES)
     g.stop()
     assert g.cli("status").returncode == 1
 
