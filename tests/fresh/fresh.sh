@@ -33,6 +33,6 @@ mount --rbind /dev "$root/dev"
 mount --make-rslave "$root/dev"
 mount -t sysfs sys "$root/sys"
 mkdir -p "$root/src/project"
-git -C "$top" ls-files -z | (cd "$top" && xargs -0 cp --parents -t "$root/src/project" 2>/dev/null)
+git -C "$top" ls-files -z -co --exclude-standard | (cd "$top" && xargs -0 cp --parents -t "$root/src/project" 2>/dev/null)
 chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb \
 	sh -ec 'cd /src/project && exec "$@"' sh "$@"
