@@ -24,7 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import world as w  # noqa: E402
 from hello import hello  # noqa: E402
-from ways import Ways  # noqa: E402
+from ways import Got, Ways  # noqa: E402
 
 SPEC = importlib.util.spec_from_file_location("gate_of_flow", HERE.parent / "flow/conftest.py")
 FLOW = importlib.util.module_from_spec(SPEC)
@@ -111,8 +111,9 @@ class Battery:
             got = await self.ways.tls((ns, kind), hello())
         return got.how == "ok"
 
-    def run(self, items, row=True):
-        """items: (label, way, codes that are right, question).  Gives the Gots."""
+    def run(self, items, closes=None):
+        """items: (label, way, codes that are right, question).  Gives the Gots.
+        closes: the code in the ledger where the protocol leaves no room but to close."""
         items, since = list(items), len(self.rows.rows)
         name = sys._getframe(1).f_code.co_name
         bad, refusals, gots = [], [], []
@@ -128,7 +129,9 @@ class Battery:
                     bad.append(f"{label!r} by {way}: {got}, wanted {codes}")
                 if not await self.good(way):
                     bad.append(f"{label!r} by {way}: the good request afterwards failed")
-                if got.how not in ("ok", "closed"):
+                if got.how == "closed" and closes:
+                    refusals.append((label, way, {closes}, Got("closed", closes)))
+                elif got.how not in ("ok", "closed"):
                     refusals.append((label, way, codes, got))
 
         async def all_of_them():
@@ -141,9 +144,13 @@ class Battery:
         self.asked += len(items)
         self.by_row[name] += len(items)
         assert not bad, f"{len(bad)} of {len(items)}:\n" + "\n".join(bad[:40])
-        if row:
-            self.check_rows(refusals, since)
+        self.check_rows(refusals, since)
         return gots
+
+    def count(self, name, n):
+        """Inputs that were tried without run()."""
+        self.inputs |= {(name, i) for i in range(n)}
+        self.asked += n
 
     def check_rows(self, refusals, since):
         """A row for each refusal, with a code that the sandbox was told."""

@@ -69,7 +69,7 @@ HYPHENS = ["-ok.w.test", "ok-.w.test", "--ok.w.test", "-.w.test", "xn--a.w.test"
            "xn--bcher-kva-.w.test", "xn--ls8h=.w.test", "XN--A.w.test", "xn--0.w.test", "xn--99999999999.w.test",
            "xn--abc-.w.test"]
 
-LONG = ["a" * 64 + ".w.test", ".".join(["a" * 63] * 4) + ".w.test", "a." * 124 + "w.test"[:0] + "ab.w.test",
+LONG = ["a" * 64 + ".w.test", ".".join(["a" * 63] * 4) + ".w.test", "a." * 124 + "ab.w.test",
         ".".join(["ab"] * 90) + ".w.test"]
 
 PUNCTUATION = [f"evil.test{c}.w.test" for c in "!\"$&'()+,;<=>^`{|}~"]

@@ -89,10 +89,10 @@ class Namespace:
         self.fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         self.home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
-    def socket(self, family=socket.AF_INET, kind=socket.SOCK_STREAM):
+    def socket(self, family=socket.AF_INET, kind=socket.SOCK_STREAM, proto=0):
         check(libc.setns(self.fd, CLONE_NEWNET), "setns")
         try:
-            return socket.socket(family, kind)
+            return socket.socket(family, kind, proto)
         finally:
             check(libc.setns(self.home, CLONE_NEWNET), "setns")
 
@@ -112,7 +112,8 @@ class Origin:
 
     def __init__(self):
         self.http, self.tls, self.tcp = [], [], []
-        self.scripts = {}
+        self.scripts = {}  # path -> function(request, writer)
+        self.tls_answers = {}  # name in the hello -> bytes
         self.connections = 0
 
     async def on_http(self, reader, writer):
@@ -170,7 +171,8 @@ class Origin:
         try:
             data = await reader.read(65536)
             self.tls.append(data)
-            writer.write(b"\x16\x03\x03\x00\x04fine")
+            answer = next((a for name, a in self.tls_answers.items() if name in data), b"\x16\x03\x03\x00\x04fine")
+            writer.write(answer)
             await writer.drain()
             while await reader.read(65536):
                 pass
