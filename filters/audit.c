@@ -7,8 +7,12 @@
 static enum verdict
 on_open(struct exchange *x)
 {
-	enum status st = x->host->record(x, RECORD_START);
+	enum status st;
 
+	/* A request that is sent again, on a new connection, is still one request. */
+	if (x->is_started)
+		return VERDICT_NEXT;
+	st = x->host->record(x, RECORD_START);
 	if (st != ST_OK) {
 		x->reason = st;
 		return VERDICT_FAIL;

@@ -92,7 +92,7 @@ enum verdict
 exchange_resume(struct exchange *x, enum phase phase)
 {
 	need(x->is_held && !x->is_done);
-	x->is_held = false;
+	x->is_held = x->is_resumed = false;
 	if (x->worst >= VERDICT_DENY)
 		return x->worst;
 	return run_from(x, phase, (size_t)x->at + 1);

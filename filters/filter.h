@@ -15,6 +15,8 @@
  *
  * Request phases run in the order of filters.def, response phases and on_done
  * backwards.  The worst verdict latches: after DENY or FAIL no phase but on_done runs.
+ * A body callback may HOLD as well; ANSWER is for phases with a head: request, open and
+ * response.  What a body callback has not let pass at the last byte is a failure.
  * A filter owns no socket, no loop, no secret; what it may ask of the worker is
  * struct filter_host.  It never runs the chain and never frees the exchange.
  */
@@ -73,6 +75,7 @@ struct exchange {
 	void *core; /* struct conn */
 
 	const struct image *image;
+	uint64_t generation;     /* of that image */
 	const struct who *who;   /* NULL: unknown */
 	const struct dest *dest; /* NULL before it is known */
 	enum policy_way way;
@@ -82,12 +85,14 @@ struct exchange {
 	char address[56]; /* what was dialled, address:port, NUL-terminated */
 	char country[4];
 
+	uint64_t judged; /* the generation by which policy allowed it */
 	enum verdict worst;
 	enum status reason; /* why not; ST_OK while nothing is wrong */
 	uint32_t rule;      /* that decided, or RULE_NONE */
 	enum policy_action action;
 	bool observed;                     /* allowed only because of observe */
 	bool is_held, is_started, is_done; /* is_started: a START was recorded */
+	bool is_resumed;                   /* the filter that held has its answer */
 	uint8_t at;                        /* the filter that said HOLD */
 
 	uint64_t id;       /* of the first row; 0: none written */
@@ -95,6 +100,8 @@ struct exchange {
 	uint64_t begun_ms; /* monotonic */
 	uint64_t bytes_up, bytes_down;
 	uint32_t http_status;
+	/* VERDICT_ANSWER: with http_status; both live as long as the exchange. */
+	struct str answer, answer_type;
 	struct str
 		detail; /* a sentence for the next row; set and forgotten by the core */
 };

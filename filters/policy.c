@@ -21,7 +21,15 @@ judge(struct exchange *x)
 	x->reason = a.reason;
 	x->rule = a.rule;
 	x->observed = a.observed;
+	x->judged = x->generation;
 	return a.action == ACTION_DENY ? VERDICT_DENY : VERDICT_NEXT;
+}
+
+/* While upstream was reached a reload may have taken the permission away. */
+static enum verdict
+still_allowed(struct exchange *x)
+{
+	return x->judged == x->generation ? VERDICT_NEXT : judge(x);
 }
 
 const struct filter filter_policy = {
@@ -29,4 +37,5 @@ const struct filter filter_policy = {
 	.needs = NEEDS_HEAD,
 	.on_hello = judge,
 	.on_request = judge,
+	.on_open = still_allowed,
 };

@@ -49,6 +49,7 @@ host_resume(struct exchange *x)
 {
 	struct conn *c = x->core;
 
+	x->is_resumed = true;
 	loop_defer(c->w->loop, resume_later, c);
 }
 
@@ -144,6 +145,7 @@ void
 conn_refresh(struct conn *c, struct exchange *x)
 {
 	x->image = c->w->role.image;
+	x->generation = c->w->role.generation;
 	x->who = conn_who(c);
 }
 

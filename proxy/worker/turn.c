@@ -81,8 +81,8 @@ want(struct turn *t)
 	loop_io_want(&t->c->io, client);
 	if (t->leg == NULL)
 		return;
-	bool replies =
-		t->state == TURN_FORWARD && !out_is_blocked(&t->out) && !t->leg->is_eof;
+	bool replies = t->state == TURN_FORWARD && !out_is_blocked(&t->out) &&
+		       !t->leg->is_eof && !turn_reply_waits(t);
 	loop_io_want(&t->leg->io,
 		     (replies ? LOOP_READ : 0u) |
 			     (out_is_blocked(&t->leg->out) ? LOOP_WRITE : 0u));
@@ -93,6 +93,7 @@ turn_settle(struct turn *t)
 {
 	size_t used = 1;
 
+	turn_feed_behind(t);
 	while (t->state != TURN_OVER && used > 0 && !ring_is_empty(&t->ahead)) {
 		used = feed(t, ring_linear(&t->ahead));
 		if (t->state != TURN_OVER) {
@@ -183,6 +184,10 @@ turn_start(struct conn *c, struct str seen)
 	c->form = FORM_HTTP;
 	arena_init(&t->arena, TURN_ARENA_MAX);
 	ring_init(&t->ahead, WORKER_SPACE);
+	ring_init(&t->behind, WORKER_SPACE);
+	ring_init(&t->up.held, TURN_SIEVE_MAX);
+	ring_init(&t->down.held, TURN_SIEVE_MAX);
+	t->needs = exchange_needs();
 	out_init(&t->out, c->io.fd);
 	buf_init(&t->scratch, TURN_SCRATCH_MAX);
 	t->since_ms = now(t);
@@ -210,6 +215,7 @@ done(struct conn *c)
 	h1_read_done(&t->reader);
 	h1_body_done(&t->body);
 	ring_done(&t->ahead);
+	turn_sieve_done(t);
 	out_done(&t->out);
 	buf_done(&t->scratch);
 	arena_done(&t->arena);
@@ -221,8 +227,12 @@ done(struct conn *c)
 static void
 judge(struct conn *c)
 {
+	struct turn *t = c->state;
+
 	if (!conn_is_same_sandbox(c))
 		conn_close(c);
+	else
+		t->x.rule = RULE_NONE; /* it counts the rules of the old policy */
 }
 
 static void
@@ -239,10 +249,8 @@ static void
 timed_out(struct turn *t, enum counter which, enum status why)
 {
 	stats_add(t->c->w->role.stats, which, 1);
-	if (why == ST_OK) {
-		conn_close(t->c);
-		return;
-	}
+	if (t->state == TURN_HEAD)
+		turn_describe(t);
 	turn_refuse(t, why);
 	if (t->state != TURN_OVER)
 		turn_settle(t);
@@ -253,9 +261,11 @@ tick_forward(struct turn *t, uint64_t waited)
 {
 	const struct worker *w = t->c->w;
 
+	if (t->x.is_held || t->up.waits || t->down.waits)
+		return; /* how long a filter may think is its own affair */
 	if (t->leg == NULL || out_is_blocked(&t->out) || out_is_blocked(&t->leg->out))
 		return; /* stalled peers have a clock of their own */
-	if (!h1_body_is_over(&t->body)) {
+	if (!turn_request_is_over(t)) {
 		if (waited > worker_option(w, OPT_RESPONSE_IDLE_TIMEOUT))
 			timed_out(t, STAT_TIMEOUT_IDLE, ST_TIMEOUT);
 	} else if (!t->leg->head_seen) {
@@ -290,9 +300,12 @@ tick(struct conn *c)
 	uint64_t at = now(t), waited = at - t->since_ms;
 	uint64_t stalled = worker_option(c->w, OPT_STALLED_TIMEOUT);
 
-	if (is_stalled(&t->out, at, stalled) ||
-	    (t->leg != NULL && is_stalled(&t->leg->out, at, stalled)))
-		timed_out(t, STAT_TIMEOUT_STALLED, ST_OK);
+	if (is_stalled(&t->out, at, stalled)) {
+		stats_add(c->w->role.stats, STAT_TIMEOUT_STALLED, 1);
+		turn_end_exchange(t, ST_TIMEOUT);
+		conn_reset(c);
+	} else if (t->leg != NULL && is_stalled(&t->leg->out, at, stalled))
+		timed_out(t, STAT_TIMEOUT_STALLED, ST_UPSTREAM_TIMEOUT);
 	else if (t->state == TURN_HEAD &&
 		 at - t->begun_ms > worker_option(c->w, OPT_REQUEST_HEAD_TIMEOUT))
 		timed_out(t, STAT_TIMEOUT_HEAD, ST_TIMEOUT);
@@ -308,4 +321,5 @@ static const struct conn_owner owner = {
 	.drain = drain,
 	.tick = tick,
 	.done = done,
+	.resume = turn_resume,
 };

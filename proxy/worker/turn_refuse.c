@@ -34,6 +34,7 @@ turn_next(struct turn *t)
 	}
 	h1_read_done(&t->reader);
 	h1_body_done(&t->body);
+	turn_sieve_done(t);
 	arena_done(&t->arena);
 	buf_done(&t->scratch);
 	turn_to(t, TURN_IDLE);
@@ -46,7 +47,8 @@ may_follow(const struct turn *t)
 	bool head_read = t->state == TURN_OPEN || t->state == TURN_HEAD;
 
 	return head_read && !t->is_last && !t->is_eof && t->request.is_persistent &&
-	       h1_body_is_over(&t->body) && !t->c->w->is_draining;
+	       t->request.minor > 0 && h1_body_is_over(&t->body) &&
+	       !t->c->w->is_draining;
 }
 
 static void
@@ -82,7 +84,7 @@ turn_refuse(struct turn *t, enum status why)
 
 	if (t->is_answered || !t->has_exchange) {
 		turn_end_exchange(t, why);
-		conn_close(t->c);
+		conn_reset(t->c); /* a clean close would pass for the end of the body */
 		return;
 	}
 	dial_cancel(t->dial);

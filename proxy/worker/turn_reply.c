@@ -31,28 +31,8 @@ host_failed(struct turn *t, enum status why)
 static bool
 may_retry(const struct turn *t)
 {
-	enum method m = t->request.method_id;
-
 	return t->leg->served > 0 && !t->is_retry && !t->is_answered &&
-	       !h1_read_has_begun(&t->leg->reader) && t->request.body == BODY_NONE &&
-	       (m == METHOD_GET || m == METHOD_HEAD || m == METHOD_OPTIONS) &&
-	       !t->is_ws;
-}
-
-static void
-host_closed(struct turn *t, enum status why)
-{
-	t->leg->is_eof = true;
-	if (may_retry(t)) {
-		turn_drop_leg(t);
-		t->is_retry = true;
-		turn_open(t);
-	} else if (why == ST_OK && t->leg->head_seen &&
-		   h1_body_may_close(&t->leg->body)) {
-		turn_finish(t);
-	} else {
-		host_failed(t, ST_UPSTREAM_CLOSED);
-	}
+	       !h1_read_has_begun(&t->leg->reader) && turn_may_repeat(t);
 }
 
 /* How the client gets the body, whatever way it came. */
@@ -111,27 +91,43 @@ interim(struct turn *t, struct gather *g)
 	return ST_OK;
 }
 
-static enum status
-final_head(struct turn *t, struct gather *g)
+/* The chain has let the response's head pass: it goes to the client. */
+static void
+begin_reply(struct turn *t, struct gather *g)
 {
 	struct h1_limits lim = t->leg->reader.limits;
 	struct h1_frame f = h1_frame_of(&t->response);
 
-	conn_refresh(t->c, &t->x);
-	t->x.response = &t->response;
-	t->x.http_status = t->response.status;
-	if (exchange_run(&t->x, PHASE_RESPONSE) != VERDICT_NEXT)
-		return t->x.reason == ST_OK ? ST_FILTER_FAILED : t->x.reason;
 	h1_body_init(&t->leg->body, &t->response, &lim);
 	t->leg->head_seen = true;
 	t->reply_frame = (uint8_t)frame_for_client(t);
 	f.body = (enum body_kind)t->reply_frame;
-	f.is_close = !keeps_client(t) || !h1_body_is_over(&t->body);
+	f.is_close = !keeps_client(t) || !turn_request_is_over(t);
+	f.is_kept = !f.is_close && t->request.minor == 0;
 	if (f.is_close)
 		t->is_last = true;
 	put_head(t, g, &f);
 	t->is_answered = true;
-	return ST_OK;
+}
+
+/* False: a filter holds it, or it goes nowhere. */
+static bool
+final_head(struct turn *t, struct gather *g)
+{
+	enum verdict v;
+
+	t->x.response = &t->response;
+	t->x.http_status = t->response.status;
+	conn_refresh(t->c, &t->x);
+	v = exchange_run(&t->x, PHASE_RESPONSE);
+	if (v == VERDICT_NEXT) {
+		begin_reply(t, g);
+		return true;
+	}
+	if (gather_end(g, now(t)) == ST_END) /* interim heads */
+		t->is_last = true;
+	turn_went(t, PHASE_RESPONSE, v);
+	return false;
 }
 
 /* 101: from here on both ends are a tunnel. */
@@ -178,7 +174,7 @@ upgrade(struct turn *t, struct gather *g, struct str rest)
 	tunnel_adopt(c, &x, fd, for_host, for_client);
 }
 
-/* One head of the host is complete.  False: this turn is over. */
+/* One head of the host is complete.  False: nothing of this reply may be taken now. */
 static bool
 take_reply_head(struct turn *t, struct gather *g, struct str rest)
 {
@@ -188,35 +184,25 @@ take_reply_head(struct turn *t, struct gather *g, struct str rest)
 		upgrade(t, g, rest);
 		return false;
 	}
-	st = t->response.status < 200 ? interim(t, g) : final_head(t, g);
+	if (t->response.status >= 200)
+		return final_head(t, g);
+	st = interim(t, g);
 	if (st != ST_OK)
 		host_failed(t, st);
 	return st == ST_OK;
 }
 
-static void
-reply_piece(struct turn *t, struct gather *g, struct str payload)
+static enum status
+last_of_reply(struct turn *t, struct gather *g)
 {
-	t->x.bytes_down += payload.n;
-	if (t->reply_frame != BODY_CHUNKED) {
-		gather_view(g, payload);
-		return;
-	}
-	buf_clear(&t->scratch);
-	h1_write_chunk_head(&t->scratch, payload.n);
-	gather_copy(g, str_of(t->scratch.p, t->scratch.len));
-	gather_view(g, payload);
-	gather_copy(g, STR("\r\n"));
-}
+	enum status st;
 
-static void
-reply_last(struct turn *t, struct gather *g)
-{
-	if (t->reply_frame != BODY_CHUNKED)
-		return;
-	buf_clear(&t->scratch);
-	h1_write_last_chunk(&t->scratch, &t->response, &t->leg->body.trailers);
-	gather_copy(g, str_of(t->scratch.p, t->scratch.len));
+	if (t->down.waits) {
+		t->down.is_last = true;
+		return ST_AGAIN;
+	}
+	st = turn_put_body(t, true, g, (struct str){ "", 0 }, true);
+	return st == ST_OK ? ST_END : st;
 }
 
 /* ST_AGAIN: more is to come; ST_END: the response is complete; else what is wrong. */
@@ -233,10 +219,10 @@ take_reply_body(struct turn *t, struct gather *g, struct str *in)
 			return ST_UPSTREAM_BAD;
 		*in = str_skip(*in, k);
 		if (st == ST_OK)
-			reply_piece(t, g, payload);
+			st = turn_put_body(t, true, g, payload, false);
+		else if (st == ST_END)
+			return last_of_reply(t, g);
 	}
-	if (st == ST_END)
-		reply_last(t, g);
 	return st;
 }
 
@@ -248,7 +234,7 @@ settle_reply(struct turn *t, struct gather *g, enum status st, uint64_t down)
 	t->since_ms = now(t);
 	if (gone || conn_count(t->c, 0, down) != ST_OK) {
 		turn_end_exchange(t, gone ? ST_CLIENT_GONE : ST_LIMIT_BYTES);
-		conn_close(t->c);
+		conn_reset(t->c);
 	} else if (st == ST_END) {
 		turn_finish(t);
 	} else if (st != ST_AGAIN) {
@@ -256,13 +242,14 @@ settle_reply(struct turn *t, struct gather *g, enum status st, uint64_t down)
 	}
 }
 
-static void
+/* Returns how much it took. */
+static size_t
 take_reply(struct turn *t, struct str in)
 {
 	struct gather g;
 	enum status st = ST_OK;
 	uint64_t before = t->x.bytes_down;
-	size_t k = 0;
+	size_t k = 0, all = in.n;
 
 	gather_begin(&g, &t->out);
 	while (st == ST_OK && !t->leg->head_seen) {
@@ -271,35 +258,121 @@ take_reply(struct turn *t, struct str in)
 			break;
 		in = str_skip(in, k);
 		if (st == ST_OK && !take_reply_head(t, &g, in))
-			return;
+			return all - in.n;
 	}
 	if (st == ST_OK)
 		st = take_reply_body(t, &g, &in);
 	if (st == ST_END && in.n > 0)
 		t->leg->is_clean = false; /* more than was asked for */
 	settle_reply(t, &g, st, t->x.bytes_down - before);
+	return all - in.n;
+}
+
+void
+turn_reply_begin(struct turn *t)
+{
+	struct gather g;
+
+	gather_begin(&g, &t->out);
+	begin_reply(t, &g);
+	if (gather_end(&g, now(t)) == ST_END) {
+		turn_end_exchange(t, ST_CLIENT_GONE);
+		conn_close(t->c);
+	} else {
+		(void)take_reply(t, (struct str){ "", 0 }); /* it may have no body */
+	}
+}
+
+bool
+turn_reply_waits(const struct turn *t)
+{
+	return t->x.is_held || t->down.waits || !ring_is_empty(&t->behind);
+}
+
+void
+turn_feed_behind(struct turn *t)
+{
+	size_t used = 1;
+
+	while (t->state == TURN_FORWARD && used > 0 && !ring_is_empty(&t->behind) &&
+	       !t->x.is_held && !t->down.waits && !out_is_blocked(&t->out)) {
+		used = take_reply(t, ring_linear(&t->behind));
+		if (t->state == TURN_FORWARD)
+			ring_consume(&t->behind, used);
+	}
+}
+
+/* A body that the host's close ended: the filters have yet to see its end. */
+static void
+end_reply(struct turn *t)
+{
+	struct gather g;
+	uint64_t before = t->x.bytes_down;
+
+	gather_begin(&g, &t->out);
+	enum status st = last_of_reply(t, &g);
+	settle_reply(t, &g, st, t->x.bytes_down - before);
+}
+
+void
+turn_reply_resumed(struct turn *t)
+{
+	struct gather g;
+	uint64_t before = t->x.bytes_down;
+
+	gather_begin(&g, &t->out);
+	enum status st = turn_put_body(t, true, &g, (struct str){ "", 0 }, false);
+	if (st == ST_OK)
+		st = t->down.is_last ? ST_END : ST_AGAIN;
+	settle_reply(t, &g, st, t->x.bytes_down - before);
+}
+
+static void
+host_closed(struct turn *t, enum status why)
+{
+	t->leg->is_eof = true;
+	if (may_retry(t)) {
+		turn_drop_leg(t);
+		t->is_retry = true;
+		turn_open(t);
+	} else if (why == ST_OK && t->leg->head_seen &&
+		   h1_body_may_close(&t->leg->body)) {
+		end_reply(t);
+	} else {
+		host_failed(t, ST_UPSTREAM_CLOSED);
+	}
+}
+
+static void
+read_leg(struct turn *t)
+{
+	struct worker *w = t->c->w;
+	ssize_t n = read(t->leg->io.fd, w->space, WORKER_SPACE);
+
+	if (n > 0) {
+		struct str in = str_of(w->space, (size_t)n);
+		struct str rest = str_skip(in, take_reply(t, in));
+		if (t->state == TURN_FORWARD && ring_write(&t->behind, rest) != rest.n)
+			host_failed(t, ST_NOMEM);
+	} else if (n == 0) {
+		host_closed(t, ST_OK);
+	} else if (errno != EAGAIN && errno != EINTR) {
+		host_closed(t, ST_UPSTREAM_CLOSED);
+	}
 }
 
 void
 turn_on_leg(void *ctx, unsigned events)
 {
 	struct turn *t = ctx;
-	struct worker *w = t->c->w;
 
 	if ((events & LOOP_WRITE) != 0 && out_resume(&t->leg->out, now(t)) == ST_END) {
 		ring_done(
 			&t->leg->out.held); /* it may have answered before it closed */
 		t->is_last = true;
 	}
-	if ((events & LOOP_READ) != 0 && t->state == TURN_FORWARD) {
-		ssize_t n = read(t->leg->io.fd, w->space, WORKER_SPACE);
-		if (n > 0)
-			take_reply(t, str_of(w->space, (size_t)n));
-		else if (n == 0)
-			host_closed(t, ST_OK);
-		else if (errno != EAGAIN && errno != EINTR)
-			host_closed(t, ST_UPSTREAM_CLOSED);
-	}
+	if ((events & LOOP_READ) != 0 && t->state == TURN_FORWARD)
+		read_leg(t);
 	if (t->state != TURN_OVER)
 		turn_settle(t);
 }
@@ -309,15 +382,8 @@ turn_finish(struct turn *t)
 {
 	struct worker *w = t->c->w;
 	struct leg *g = t->leg;
-	bool request_over = h1_body_is_over(&t->body);
+	bool request_over = turn_request_is_over(t);
 
-	if (t->reply_frame == BODY_CHUNKED && g->body.kind == BODY_UNTIL_CLOSE) {
-		struct gather out;
-		gather_begin(&out, &t->out);
-		reply_last(t, &out);
-		if (gather_end(&out, now(t)) == ST_END)
-			t->is_last = true;
-	}
 	turn_end_exchange(t, ST_OK);
 	g->served++;
 	if (request_over && g->is_clean && !g->is_eof && t->response.is_persistent &&
@@ -326,7 +392,6 @@ turn_finish(struct turn *t)
 		h1_read_done(&g->reader);
 		h1_body_done(&g->body);
 		t->leg = NULL;
-		loop_io_want(&g->io, 0);
 		pool_give(w->pool, g, now(t));
 	} else {
 		turn_drop_leg(t);

@@ -1,6 +1,8 @@
 #include "proxy/worker/turn_in.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "proxy/http/ws.h"
 #include "proxy/worker/deny.h"
@@ -23,7 +25,10 @@ hand_back(struct turn *t, struct str in)
 {
 	struct conn *c = t->c;
 
-	if (c->way != CONN_PROXY || ascii_lower(in.p[0]) != 'c')
+	struct str word = STR("CONNECT ");
+
+	/* As much as proxy_in needs to see, or it would come straight back. */
+	if (c->way != CONN_PROXY || !str_eq(str_head(in, word.n), str_head(word, in.n)))
 		return false;
 	CLEANUP(buf_done) struct buf copy;
 	struct str seen;
@@ -43,6 +48,10 @@ begin(struct turn *t)
 
 	h1_read_done(&t->reader);
 	h1_body_done(&t->body);
+	/* What a refusal may tell of a head that never came whole: nothing. */
+	memset(&t->request, 0, sizeof t->request);
+	memset(&t->response, 0, sizeof t->response);
+	memset(&t->uri, 0, sizeof t->uri);
 	arena_done(&t->arena);
 	h1_read_request(&t->reader, &t->arena, &lim);
 	t->is_retry = t->is_answered = t->is_ws = false;
@@ -96,8 +105,8 @@ check(struct turn *t)
 	return ws_check_request(&t->request, &t->is_ws);
 }
 
-static void
-describe(struct turn *t)
+void
+turn_describe(struct turn *t)
 {
 	struct exchange *x = &t->x;
 
@@ -107,6 +116,8 @@ describe(struct turn *t)
 	x->method = t->request.method;
 	x->request = &t->request;
 	x->begun_ms = t->begun_ms;
+	if (t->c->dest.port != 0)
+		x->dest = &t->c->dest;
 }
 
 static void
@@ -114,7 +125,7 @@ judge(struct turn *t)
 {
 	struct h1_limits lim = limits(t->c->w);
 
-	describe(t);
+	turn_describe(t);
 	h1_body_init(&t->body, &t->request, &lim);
 	enum status st = check(t);
 	if (st != ST_OK) {
@@ -130,10 +141,7 @@ judge(struct turn *t)
 		page_serve(t);
 		return;
 	}
-	if (exchange_run(&t->x, PHASE_REQUEST) != VERDICT_NEXT)
-		turn_refuse(t, t->x.reason == ST_OK ? ST_FILTER_FAILED : t->x.reason);
-	else
-		turn_open(t);
+	turn_chain(t, PHASE_REQUEST);
 }
 
 size_t
@@ -145,13 +153,12 @@ turn_take_head(struct turn *t, struct str in)
 		if (hand_back(t, in))
 			return in.n;
 		begin(t);
-		memset(&t->uri, 0, sizeof t->uri);
 	}
 	enum status st = h1_read_feed(&t->reader, in, &used, &t->request);
 	if (st == ST_OK) {
 		judge(t);
 	} else if (st != ST_AGAIN) {
-		describe(t);
+		turn_describe(t);
 		t->is_last =
 			true; /* where the next request would start is anyone's guess */
 		turn_refuse(t, st);
@@ -164,6 +171,19 @@ turn_take_head(struct turn *t, struct str in)
 static void
 opened(struct turn *t)
 {
+	struct leg *g = t->leg;
+
+	g->io.fn = turn_on_leg;
+	g->io.ctx = t;
+	g->head_seen = false;
+	memcpy(t->x.address, g->address, sizeof g->address);
+	memcpy(t->x.country, g->country, sizeof g->country);
+	turn_chain(t, PHASE_OPEN);
+}
+
+void
+turn_forward(struct turn *t)
+{
 	struct worker *w = t->c->w;
 	struct leg *g = t->leg;
 	struct h1_limits lim = limits(w);
@@ -171,16 +191,6 @@ opened(struct turn *t)
 	struct gather out;
 	struct str head;
 
-	conn_refresh(t->c, &t->x);
-	memcpy(t->x.address, g->address, sizeof g->address);
-	memcpy(t->x.country, g->country, sizeof g->country);
-	if (exchange_run(&t->x, PHASE_OPEN) != VERDICT_NEXT) {
-		turn_refuse(t, t->x.reason == ST_OK ? ST_FILTER_FAILED : t->x.reason);
-		return;
-	}
-	g->io.fn = turn_on_leg;
-	g->io.ctx = t;
-	g->head_seen = false;
 	h1_read_response(&g->reader, &t->arena, &lim, t->request.method_id, t->is_ws);
 	f.is_upgrade = t->is_ws;
 	f.keeps_expect = t->request.expects_continue;
@@ -213,7 +223,7 @@ dialed(void *ctx, const struct dial_result *r)
 			turn_refuse(t, ST_NOMEM);
 		} else {
 			t->leg->handle = t->c->limit->handle;
-			t->leg->generation = w->role.generation;
+			t->leg->generation = t->generation;
 			memcpy(t->leg->address, t->x.address, sizeof t->leg->address);
 			memcpy(t->leg->country, t->x.country, sizeof t->x.country);
 			opened(t);
@@ -223,6 +233,38 @@ dialed(void *ctx, const struct dial_result *r)
 		turn_settle(t);
 }
 
+/* Nothing of a request was answered, so a safe one may be asked again. */
+bool
+turn_may_repeat(const struct turn *t)
+{
+	enum method m = t->request.method_id;
+
+	return (m == METHOD_GET || m == METHOD_HEAD || m == METHOD_OPTIONS) &&
+	       t->request.body == BODY_NONE && !t->is_ws;
+}
+
+static bool
+is_quiet(const struct leg *g)
+{
+	char c;
+
+	return recv(g->io.fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+/* A kept leg.  What can't be repeated goes only where no close is to be seen. */
+static struct leg *
+kept(struct turn *t)
+{
+	struct worker *w = t->c->w;
+	struct leg *g = pool_take(w->pool, t->c->limit->handle, &t->uri.dest);
+
+	while (g != NULL && !turn_may_repeat(t) && !is_quiet(g)) {
+		leg_free(g, w->loop);
+		g = pool_take(w->pool, t->c->limit->handle, &t->uri.dest);
+	}
+	return g;
+}
+
 void
 turn_open(struct turn *t)
 {
@@ -230,7 +272,8 @@ turn_open(struct turn *t)
 
 	turn_to(t, TURN_OPEN);
 	if (!t->is_retry)
-		t->leg = pool_take(w->pool, t->c->limit->handle, &t->uri.dest);
+		t->leg = kept(t);
+	t->generation = w->role.generation;
 	if (t->leg != NULL) {
 		stats_add(w->role.stats, STAT_REUSED, 1);
 		opened(t);
@@ -241,71 +284,72 @@ turn_open(struct turn *t)
 		turn_refuse(t, st);
 }
 
-/* One piece of the request's body, framed for the host. */
-static void
-send_piece(struct turn *t, struct gather *g, struct str payload)
+bool
+turn_request_is_over(const struct turn *t)
 {
-	bool chunked = t->request.body == BODY_CHUNKED;
-
-	t->body_bytes += payload.n;
-	t->x.bytes_up += payload.n;
-	if (!chunked) {
-		gather_view(g, payload);
-		return;
-	}
-	buf_clear(&t->scratch);
-	h1_write_chunk_head(&t->scratch, payload.n);
-	gather_copy(g, str_of(t->scratch.p, t->scratch.len));
-	gather_view(g, payload);
-	gather_copy(g, STR("\r\n"));
+	return h1_body_is_over(&t->body) && !t->up.waits;
 }
 
+/* Behind a gather to the host: counts, limits, and what went wrong. */
 static void
-send_last(struct turn *t, struct gather *g)
+settle_body(struct turn *t, struct gather *g, enum status st, uint64_t came)
 {
-	if (t->request.body != BODY_CHUNKED)
+	uint64_t max = worker_option(t->c->w, OPT_LIMIT_BODY);
+	enum status counted;
+
+	t->since_ms = loop_now_ms(t->c->w->loop);
+	/* The answer of a host that is gone, if it sent one before, is still to be
+	 * read. */
+	if (gather_end(g, t->since_ms) == ST_END)
+		t->is_last = true;
+	counted = conn_count(t->c, came, 0);
+	t->body_bytes += came;
+	if (st == ST_OK)
+		st = counted;
+	if (st == ST_OK && max > 0 && t->body_bytes > max)
+		st = ST_TOO_BIG;
+	if (st == ST_OK)
 		return;
-	buf_clear(&t->scratch);
-	h1_write_last_chunk(&t->scratch, &t->request, &t->body.trailers);
-	gather_copy(g, str_of(t->scratch.p, t->scratch.len));
+	t->is_last = true;
+	turn_refuse(t, st);
+}
+
+void
+turn_body_resumed(struct turn *t)
+{
+	struct gather g;
+
+	gather_begin(&g, &t->leg->out);
+	enum status st = turn_put_body(t, false, &g, (struct str){ "", 0 }, false);
+	settle_body(t, &g, st == ST_AGAIN ? ST_OK : st, 0);
 }
 
 size_t
 turn_take_body(struct turn *t, struct str in)
 {
-	struct worker *w = t->c->w;
 	struct gather g;
 	struct str payload;
 	size_t used = 0, k = 0;
-	uint64_t before = t->body_bytes, max = worker_option(w, OPT_LIMIT_BODY);
+	uint64_t came = 0;
 	enum status st = ST_OK;
 
-	if (h1_body_is_over(&t->body) || out_is_blocked(&t->leg->out))
+	if (h1_body_is_over(&t->body) || t->up.waits || out_is_blocked(&t->leg->out))
 		return 0;
 	gather_begin(&g, &t->leg->out);
-	while (used < in.n && st == ST_OK) {
+	while (used < in.n && st == ST_OK && !h1_body_is_over(&t->body)) {
 		st = h1_body_feed(&t->body, str_skip(in, used), &k, &payload);
-		if (st == ST_OK || st == ST_AGAIN || st == ST_END)
-			used += k;
-		if (st == ST_OK)
-			send_piece(t, &g, payload);
+		if (st != ST_OK && st != ST_AGAIN && st != ST_END)
+			break;
+		used += k;
+		if (st != ST_OK)
+			continue;
+		came += payload.n;
+		st = turn_put_body(t, false, &g, payload, false);
 	}
-	if (st == ST_END)
-		send_last(t, &g);
-	t->since_ms = loop_now_ms(w->loop);
-	bool gone = gather_end(&g, t->since_ms) == ST_END;
-	if (st != ST_OK && st != ST_AGAIN && st != ST_END) {
-		t->is_last = true;
-		turn_refuse(t, st);
-		return in.n;
-	}
-	st = conn_count(t->c, t->body_bytes - before, 0);
-	if (st == ST_OK && max > 0 && t->body_bytes > max)
-		st = ST_TOO_BIG;
-	if (st != ST_OK)
-		turn_refuse(t, st);
-	else if (gone) /* its answer, if it sent one before it closed, is still to be
-			  read */
-		t->is_last = true;
-	return used;
+	if (h1_body_is_over(&t->body) && t->up.waits)
+		t->up.is_last = true;
+	else if (h1_body_is_over(&t->body) && (st == ST_OK || st == ST_END))
+		st = turn_put_body(t, false, &g, (struct str){ "", 0 }, true);
+	settle_body(t, &g, st == ST_AGAIN ? ST_OK : st, came);
+	return t->state == TURN_FORWARD ? used : in.n;
 }
