@@ -150,7 +150,9 @@ and, of a refusal, its
 .SH RESOLVER LISTS
 .TP
 .B resolver.servers
-Addresses of resolvers, with or without a port.
+Addresses of resolvers, with or without a port. Without any, only names under
+.B resolver.hosts
+resolve.
 .TP
 .B resolver.hosts
 Maps names to addresses that are not asked for; also names of one label.
