@@ -43,15 +43,62 @@ put_be64(uint8_t *p, uint64_t v)
 		p[i] = (uint8_t)(v >> (56 - 8 * i));
 }
 
-struct chain_hash
-chain_link(const struct chain_hash *prev, uint64_t seq, const struct chain_hash *digest)
-{
-	uint8_t in[CHAIN_HASH + 8 + CHAIN_HASH];
+enum { LINK_INPUT = CHAIN_HASH + 8 + CHAIN_HASH };
 
+static struct str
+link_input(uint8_t in[LINK_INPUT], const struct chain_hash *prev, uint64_t seq,
+	   const struct chain_hash *digest)
+{
 	memcpy(in, prev->b, CHAIN_HASH);
 	put_be64(in + CHAIN_HASH, seq);
 	memcpy(in + CHAIN_HASH + 8, digest->b, CHAIN_HASH);
-	return chain_digest(str_of(in, sizeof in));
+	return str_of(in, LINK_INPUT);
+}
+
+struct chain_hash
+chain_link(const struct chain_hash *prev, uint64_t seq, const struct chain_hash *digest)
+{
+	uint8_t in[LINK_INPUT];
+
+	return chain_digest(link_input(in, prev, seq, digest));
+}
+
+enum status
+chain_hasher_init(struct chain_hasher *h)
+{
+	h->ctx = EVP_MD_CTX_new();
+	if (h->ctx == NULL || EVP_DigestInit_ex(h->ctx, EVP_sha256(), NULL) != 1) {
+		chain_hasher_done(h);
+		return ST_NOMEM;
+	}
+	return ST_OK;
+}
+
+void
+chain_hasher_done(struct chain_hasher *h)
+{
+	EVP_MD_CTX_free(h->ctx);
+	h->ctx = NULL;
+}
+
+struct chain_hash
+chain_hasher_digest(struct chain_hasher *h, struct str payload)
+{
+	struct chain_hash d = { { 0 } };
+
+	need(EVP_DigestInit_ex(h->ctx, NULL, NULL) == 1);
+	need(EVP_DigestUpdate(h->ctx, payload.p, payload.n) == 1);
+	need(EVP_DigestFinal_ex(h->ctx, d.b, NULL) == 1);
+	return d;
+}
+
+struct chain_hash
+chain_hasher_link(struct chain_hasher *h, const struct chain_hash *prev, uint64_t seq,
+		  const struct chain_hash *digest)
+{
+	uint8_t in[LINK_INPUT];
+
+	return chain_hasher_digest(h, link_input(in, prev, seq, digest));
 }
 
 /* The first words keep a signature from meaning anything in another protocol. */

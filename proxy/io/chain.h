@@ -27,6 +27,18 @@ struct chain_hash chain_digest(struct str payload);
 struct chain_hash chain_link(const struct chain_hash *prev, uint64_t seq,
 			     const struct chain_hash *digest);
 
+/* For many of them: OpenSSL looks the algorithm up once, not under locks for each. */
+struct evp_md_ctx_st;
+struct chain_hasher {
+	struct evp_md_ctx_st *ctx;
+};
+enum status chain_hasher_init(struct chain_hasher *h) MUSTCHECK;
+void chain_hasher_done(struct chain_hasher *h);
+struct chain_hash chain_hasher_digest(struct chain_hasher *h, struct str payload);
+struct chain_hash chain_hasher_link(struct chain_hasher *h,
+				    const struct chain_hash *prev, uint64_t seq,
+				    const struct chain_hash *digest);
+
 /* The bytes that the keeper signs for a head of this segment (ASK_SIGN). */
 void chain_put_statement(struct buf *b, uint64_t segment,
 			 const struct chain_hash *head);

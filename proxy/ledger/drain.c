@@ -312,6 +312,16 @@ drain_batch(struct drain *d)
 	return taken > 0 ? ST_OK : ST_END;
 }
 
+/* A ring had more than a batch takes: its writer must not fill it while we pause. */
+static bool
+is_behind(const struct drain *d)
+{
+	for (size_t i = 0; i < d->sources_n; i++)
+		if (d->sources[i]->taken >= DRAIN_ROWS)
+			return true;
+	return false;
+}
+
 /* After rows one more look: a writer that saw a ring not yet empty rang no bell. */
 static void
 on_look(void *ctx)
@@ -320,7 +330,7 @@ on_look(void *ctx)
 	enum status st = drain_batch(d);
 
 	if (st == ST_OK)
-		look_soon(d, d->sync_ms);
+		look_soon(d, is_behind(d) ? 0 : d->sync_ms);
 	else if (st != ST_END)
 		look_soon(d, d->retry_ms);
 	else if (!rates_is_idle(&d->rates))

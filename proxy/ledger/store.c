@@ -129,7 +129,9 @@ store_open(struct store *s, const char *dir, uint8_t slot)
 	buf_putf(&path, "%s/ledger.db", dir);
 	if (buf_cstr(&path) == NULL)
 		return ST_TOO_BIG;
-	enum status st = sql_open_writer(buf_cstr(&path), &s->db);
+	enum status st = chain_hasher_init(&s->hasher);
+	if (st == ST_OK)
+		st = sql_open_writer(buf_cstr(&path), &s->db);
 	if (st == ST_OK)
 		st = prepare(s);
 	if (st != ST_OK)
@@ -144,6 +146,7 @@ store_close(struct store *s)
 		store_rollback(s);
 	sql_done(&s->insert);
 	sql_done(&s->consume);
+	chain_hasher_done(&s->hasher);
 	(void)sqlite3_close(s->db);
 	s->db = NULL;
 }
@@ -184,8 +187,9 @@ store_commit(struct store *s)
 static enum status
 append(struct store *s, struct str bytes, const struct row *r)
 {
-	struct chain_hash digest = chain_digest(bytes);
-	struct chain_hash link = chain_link(&s->now.link, s->now.seq + 1, &digest);
+	struct chain_hash digest = chain_hasher_digest(&s->hasher, bytes);
+	struct chain_hash link =
+		chain_hasher_link(&s->hasher, &s->now.link, s->now.seq + 1, &digest);
 	sqlite3_stmt *q = s->insert;
 
 	need(s->is_open);

@@ -33,6 +33,7 @@ struct store {
 	struct store_limits limits;
 	struct store_place now, committed;
 	sqlite3_stmt *insert, *consume;
+	struct chain_hasher hasher;
 	bool is_open; /* a batch */
 };
 
