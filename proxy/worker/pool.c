@@ -55,7 +55,6 @@ pool_take(struct pool *p, uint32_t handle, const struct dest *d)
 			continue;
 		list_remove(&g->link);
 		p->n--;
-		loop_io_want(&g->io, 0);
 		return g;
 	}
 	return NULL;

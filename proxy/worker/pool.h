@@ -14,8 +14,9 @@ enum { POOL_MAX = 256, POOL_IDLE_MS = 30000 };
 enum status pool_new(struct loop *l, struct pool **ret_p) MUSTCHECK;
 void pool_free(struct pool *p);
 
-struct leg *pool_take(struct pool *p, uint32_t handle,
-		      const struct dest *d); /* or NULL */
+/* Or NULL.  It still wants LOOP_READ, as it did in the pool, which saves two system
+ * calls a request: the caller sets its fn at once. */
+struct leg *pool_take(struct pool *p, uint32_t handle, const struct dest *d);
 void pool_give(struct pool *p, struct leg *g,
 	       uint64_t now_ms); /* owned by the pool now */
 void pool_flush(struct pool *p); /* a new policy: all of them go */
