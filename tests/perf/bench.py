@@ -155,7 +155,8 @@ class Bench:
                 raise RuntimeError(f"{gateway.name}: {load.stderr.read().decode()[-300:]} exit {load.wait()}")
             time.sleep(0.3)  # what is written later belongs to it too
             result = json.loads(line)
-            result.update(cpu_ns=gateway.cpu_ns() - before, pss=pss)
+            split = {k: v - before.get(k, 0) for k, v in gateway.cpu_ns().items()}
+            result.update(cpu_ns=sum(split.values()), pss=pss, split=split)
             return result
         finally:
             load.stdin.close()
@@ -231,6 +232,18 @@ def line_of(name, results, mine, unit):
     return text + (f"  {failed} FAILED" if failed else "")
 
 
+def split_of(results, unit):
+    """Which process of a gateway the time went to."""
+    parts = {}
+    for r in results:
+        n = r["bytes"] / GIB if unit is None else r["done"]
+        for name, ns in r["split"].items():
+            parts.setdefault(name.split(".")[0].removeprefix("sandgate-"), []).append(ns / 1000 / max(n, 1e-9))
+    parts = {k: statistics.median(v) for k, v in parts.items()}
+    total = max(sum(parts.values()), 1e-9)
+    return "               of it " + ", ".join(f"{k} {v:.1f}" for k, v in parts.items() if v > total / 100)
+
+
 def judge(load, found, us):
     """Prints the gates of one load; false when one is missed."""
     good = True
@@ -258,6 +271,8 @@ def run_loads(bench, part, record):
         us = bench.gateways[0].name
         for name, results in found.items():
             print(line_of(name, results, found.get(us, results), load[4]))
+            if name == us:
+                print(split_of(results, load[4]))
         good = judge(load, found, us) and good
         record[load[0]] = found
     return good

@@ -3,7 +3,7 @@
  *
  *	to= port=     the gateway
  *	mode=         tunnel  requests inside established tunnels
- *	              new     a tunnel, its hello's answer, the end; again and again
+ *	              new     a tunnel, its hello's answer, one request, the end
  *	              idle    open the tunnels and do nothing
  *	              http    requests in absolute-form, kept alive
  *	hello=        file with the ClientHello that opens a tunnel
@@ -89,7 +89,7 @@ link_again(struct load *l, struct link *k, bool is_failure)
 	l->m.failed += is_failure;
 	if (l->m.failed > 10000)
 		fail("load: too many connections fail");
-	if (k->state >= IDLE)
+	if (k->state >= IDLE && l->mode != MODE_NEW)
 		l->open--;
 	k->fd = -1;
 	if (l->is_running || l->mode != MODE_NEW)
@@ -109,7 +109,8 @@ static void
 link_ask(const struct load *l, struct link *k)
 {
 	k->state = WAITING;
-	k->asked_us = measure_now_us();
+	if (l->mode != MODE_NEW) /* there it began with the connection */
+		k->asked_us = measure_now_us();
 	k->left = l->mode == MODE_HTTP ? UINT64_MAX : l->size;
 	k->head_n = 0;
 	say(k, l->request, l->request_n);
@@ -220,7 +221,9 @@ on_bytes(struct load *l, struct link *k, struct str s)
 	l->m.bytes += k->state == WAITING ? s.n - at : 0;
 	if (k->left > 0)
 		return;
-	if (k->state == GREETING && l->mode != MODE_NEW)
+	if (k->state == GREETING && l->mode == MODE_NEW)
+		link_ask(l, k);
+	else if (k->state == GREETING)
 		link_ready(l, k);
 	else
 		on_answered(l, k);

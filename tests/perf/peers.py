@@ -103,15 +103,16 @@ class Peer:
         return descendants(self.process.pid)
 
     def cpu_ns(self):
-        """Of all processes and threads, by the scheduler's own account."""
-        total = 0
+        """{process: of all its threads, by the scheduler's own account}."""
+        found = {}
         for pid in self.pids():
+            name = f"{pathlib.Path(f'/proc/{pid}/comm').read_text().strip()}.{pid}"
             for task in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
                 try:
-                    total += int(task.read_text().split()[0])
+                    found[name] = found.get(name, 0) + int(task.read_text().split()[0])
                 except OSError:
                     continue
-        return total
+        return found
 
     def pss(self):
         total = 0
@@ -178,9 +179,9 @@ class Nginx(Peer):
             error_log {self.dir}/error.log warn;
             events {{ worker_connections 19000; }}
             stream {{
-                log_format c '$time_iso8601 $remote_addr $ssl_preread_name $upstream_addr $bytes_sent $bytes_received';
+                log_format c '$time_iso8601 $remote_addr $ssl_preread_server_name $upstream_addr $bytes_sent $bytes_received';
                 access_log {self.dir}/stream.log c;
-                map $ssl_preread_name $up {{ {HOST} {ORIGIN}:443; default 127.0.0.1:1; }}
+                map $ssl_preread_server_name $up {{ {HOST} {ORIGIN}:443; default 127.0.0.1:1; }}
                 server {{
                     listen 15002 backlog=16384;
                     ssl_preread on;
@@ -210,7 +211,7 @@ class Haproxy(Peer):
     def command(self):
         config = self.write("haproxy.cfg", f"""\
             global
-                maxconn 9000
+                maxconn 7500
                 nbthread 1
                 log stdout format raw local0
             defaults
@@ -222,7 +223,7 @@ class Haproxy(Peer):
                 mode tcp
                 option tcplog
                 option splice-auto
-                maxconn 9000
+                maxconn 7500
                 bind :15003 backlog 16384
                 tcp-request inspect-delay 5s
                 tcp-request content accept if {{ req.ssl_hello_type 1 }}
@@ -234,7 +235,7 @@ class Haproxy(Peer):
             frontend web
                 mode http
                 option httplog
-                maxconn 9000
+                maxconn 7500
                 bind :15103 backlog 16384
                 default_backend web
             backend web
@@ -302,7 +303,7 @@ class Ats(Peer):
             CONFIG proxy.config.log.logging_enabled INT 3
             CONFIG proxy.config.log.logfile_dir STRING {self.dir}/logs
             CONFIG proxy.config.diags.logfile.filename STRING {self.dir}/logs/diags.log
-            CONFIG proxy.config.admin.user_id STRING root
+            CONFIG proxy.config.admin.user_id STRING trafficserver
             """))
         self.write("hosts", f"{ORIGIN} {HOST}\n")
         (config / "storage.config").write_text(f"{self.dir}/cache 16M\n")
