@@ -183,6 +183,7 @@ def battery():
     gate = FLOW.Gate(CONFIG, listeners=())
     try:
         gate.start(60)
+        world.capture(gate.cli("rules", "--interface", "veth-w", check=True).stdout)
         gate.cli("attach", "--pid", world.cell_pid, "--sandbox", "cell", "--policy", "p", check=True)
         rows = Rows(gate)
         made = Battery(world, gate, rows)

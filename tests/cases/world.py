@@ -1,8 +1,8 @@
 """A world of its own around one gateway: everything that isn't allowed is a sink.
 
     box (10.77.0.2, fd77::2)  --veth--  world (10.77.0.1, fd77::1)        cell (lo only)
-    its TCP and port 53 are              gateway, resolver, origins,      attached to the
-    redirected to the gateway            sinks; lo answers for ALL        gateway by its pid
+    captured by what                     gateway, resolver, origins,      attached to the
+    `sandgate rules` prints              sinks; lo answers for ALL        gateway by its pid
                                          addresses of IPv4 and IPv6
 
 THE ORACLE: in the world's output hook every new flow that doesn't go to an allowed origin
@@ -58,16 +58,6 @@ table inet oracle {{
     ip daddr {RESOLVER} meta l4proto {{ tcp, udp }} th dport 53 accept
     ip daddr 127.0.0.1 udp sport > 1023 udp dport > 1023 accept
     meta l4proto {{ tcp, udp }} redirect to :{SINK}
-  }}
-  chain capture {{
-    type nat hook prerouting priority -100; policy accept;
-    iifname "veth-w" meta l4proto {{ tcp, udp }} th dport 53 redirect to :53
-    iifname "veth-w" ip daddr {WORLD4} tcp dport 3128 accept
-    iifname "veth-w" meta l4proto tcp redirect to :15001
-  }}
-  chain strangers {{
-    type filter hook input priority 0; policy accept;
-    iifname "veth-w" meta l4proto udp udp dport != 53 drop
   }}
 }}
 """
@@ -268,6 +258,13 @@ class World:
         run(*inside, "-6", "route", "add", "default", "via", WORLD6)
         run("nft", "-f", "-", input=RULES)
         self.box, self.cell, self.cell_pid = Namespace(box), Namespace(cell), cell
+
+    def capture(self, rules):
+        """The gateway's own rules for the box, and its proxy listener beside them."""
+        to_proxy = f'iifname "veth-w" ip daddr {WORLD4} tcp dport 3128 accept'
+        for chain in ("capture", "input"):
+            rules = re.sub(rf"(chain {chain} {{\n[^\n]*policy accept;\n)", rf"\1\t\t{to_proxy}\n", rules)
+        run("nft", "-f", "-", input=rules)
 
     # servers, in a thread of their own
 
