@@ -62,11 +62,19 @@ drain_done(struct drain *d)
 		buf_done(&d->rows[i]);
 }
 
+/* At the latest in ms: a look that is due later comes sooner, but not in front of the
+ * pause after a failure. */
 static void
 look_soon(struct drain *d, uint64_t ms)
 {
-	if (d->store != NULL && !loop_timer_is_set(&d->look))
-		loop_timer_set(&d->look, ms);
+	uint64_t due = loop_now_ms(d->loop) + ms;
+
+	if (d->store == NULL)
+		return;
+	if (loop_timer_is_set(&d->look) && (d->retry_ms != 0 || due >= d->look_due_ms))
+		return;
+	d->look_due_ms = due;
+	loop_timer_set(&d->look, ms);
 }
 
 static void

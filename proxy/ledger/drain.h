@@ -31,8 +31,9 @@ struct drain {
 	struct source *sources[DRAIN_SOURCES];
 	size_t sources_n;
 	struct loop_timer look;
-	uint64_t sync_ms;  /* 0: at once */
-	uint64_t retry_ms; /* 0: the last batch was stored */
+	uint64_t look_due_ms; /* while look is set */
+	uint64_t sync_ms;     /* 0: at once */
+	uint64_t retry_ms;    /* 0: the last batch was stored */
 	struct buf rows[2];
 };
 
