@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "proxy/http/head.h"
 #include "proxy/http/hello.h"
 #include "proxy/worker/deny.h"
 #include "proxy/worker/tunnel.h"
@@ -57,6 +58,16 @@ is_method_char(char ch)
 	return ascii_is_alpha(ch) || ch == '-' || ch == '_';
 }
 
+/* What follows a method that we know is HTTP, however wrong: it gets an answer in
+ * words.
+ */
+static bool
+is_known_method(struct str s, size_t n)
+{
+	return (s.p[n] == ' ' || s.p[n] == '\t') &&
+	       method_of(str_head(s, n)) != METHOD_OTHER;
+}
+
 /* METHOD SP and the first byte of a target; one empty line may stand before. */
 static enum peek_kind
 kind_of_text(struct str s)
@@ -72,6 +83,8 @@ kind_of_text(struct str s)
 		n++;
 	if (n == s.n)
 		return PEEK_MORE;
+	if (is_known_method(s, n))
+		return PEEK_HTTP;
 	if (n == 0 || s.p[n] != ' ')
 		return PEEK_OTHER;
 	if (n + 1 == s.n)
