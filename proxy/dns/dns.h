@@ -8,9 +8,11 @@
  *	udp.c tcp.c   packets in, answers out
  *	query.c       one question: who, policy, row, answer
  *	pending.c     questions that wait for the dialer
+ *	recent.c      what the dialer resolved a moment ago
  *	quota.c       limits of each sandbox
  */
 #include "proxy/dns/quota.h"
+#include "proxy/dns/recent.h"
 #include "proxy/http/dnsmsg.h"
 #include "proxy/io/role.h"
 #include "proxy/io/synth.h"
@@ -26,6 +28,7 @@ struct dns {
 	struct list udps, tcps, conns, pendings;
 	size_t conns_n, pendings_n;
 	struct quotas quotas;
+	struct recent recent;
 	struct udp_batch *batch;
 	struct buf rule;             /* text of a rule for a row */
 	char out[DNSMSG_ANSWER_MAX]; /* the answer being written, within one callback */

@@ -129,6 +129,11 @@ given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg
 		tcp_close_handle(d, index);
 		return ST_OK;
 	}
+	if (kind == GIVE_UNLISTEN) {
+		udp_close_handle(d, HANDLE_NONE); /* those of no attached sandbox */
+		tcp_close_listeners(d);
+		return ST_OK;
+	}
 	fd = ask_msg_take(m, 0);
 	if (fd == -1 && m->lost_fds && kind == GIVE_ATTACHED) {
 		log_error(&d->role.log, "no descriptor left for sandbox %u", index);
@@ -158,8 +163,11 @@ forget_gone(struct dns *d)
 static void
 commit(void *ctx, const struct image *old)
 {
+	struct dns *d = ctx;
+
 	(void)old;
-	forget_gone(ctx);
+	recent_forget(&d->recent, HANDLE_NONE);
+	forget_gone(d);
 }
 
 static void
@@ -172,6 +180,7 @@ sandbox(void *ctx, const struct who *w, bool present)
 		return;
 	udp_close_handle(d, w->handle);
 	tcp_close_handle(d, w->handle);
+	recent_forget(&d->recent, w->handle);
 	q = map_get(&d->quotas.by_id, w->id);
 	if (q)
 		quotas_forget(&d->quotas, q);
@@ -186,6 +195,7 @@ drain(void *ctx, uint32_t deadline_ms, uint32_t seq)
 
 	(void)deadline_ms; /* super holds it; each question has one of its own */
 	d->is_draining = true;
+	recent_forget(&d->recent, HANDLE_NONE);
 	d->drain_seq = seq;
 	dns_check_drained(d);
 }
@@ -213,6 +223,8 @@ dns_init(struct dns *d)
 	buf_init(&d->rule, RULE_TEXT_MAX);
 	if (st == ST_OK)
 		st = udp_batch_new(&d->batch);
+	if (st == ST_OK)
+		recent_init(&d->recent, &d->role, d->loop);
 	return st;
 }
 
@@ -223,6 +235,7 @@ dns_done(struct dns *d)
 	tcp_close_all(d);
 	ask_line_free(d->dialer);
 	loop_io_clear(&d->super);
+	recent_done(&d->recent);
 	quotas_done(&d->quotas);
 	loop_free(d->loop);
 	synth_close(d->synth);

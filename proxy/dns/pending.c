@@ -15,6 +15,7 @@ struct pending {
 	struct query_peer peer; /* what way.peer points to, for UDP */
 	struct ask_line *line;  /* asked on; every call on it ends before it is lost */
 	uint32_t seq;
+	uint64_t generation; /* of the policy under which it was asked */
 	uint8_t id_len;
 	char id[UINT8_MAX]; /* of the sandbox */
 	size_t packet_n;
@@ -72,6 +73,19 @@ read_found(struct str body)
 	return f;
 }
 
+/* Not what was asked under a policy that is no longer in force. */
+static void
+keep(const struct pending *p, const struct query *q, const struct found *f)
+{
+	struct recent_question key = query_key(q);
+	struct recent_answer a = { .n = f->n, .ttl = f->ttl };
+
+	if (p->generation != p->dns->role.generation)
+		return;
+	memcpy(a.addrs, f->addrs, f->n * sizeof(f->addrs[0]));
+	recent_keep(&p->dns->recent, &key, &a);
+}
+
 /* The rest of a question after the dialer's answer; size of the answer in d->out. */
 static size_t
 resume(struct pending *p, struct query *q, const struct found *f)
@@ -90,6 +104,7 @@ resume(struct pending *p, struct query *q, const struct found *f)
 		return query_refuse(q, f->st);
 	if (f->st != ST_OK)
 		return query_fail(q, f->st);
+	keep(p, q, f);
 	return query_found(q, f->addrs, f->n, f->ttl);
 }
 
@@ -124,6 +139,7 @@ pending_new(const struct query *q)
 		return NULL;
 	p->dns = q->dns;
 	p->line = q->dns->dialer;
+	p->generation = q->dns->role.generation;
 	p->quota = q->quota;
 	p->way = *q->way;
 	if (q->way->peer) {

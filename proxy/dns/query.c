@@ -208,6 +208,31 @@ answer_allowed(struct query *q)
 	return answer_by_name(q);
 }
 
+struct recent_question
+query_key(const struct query *q)
+{
+	return (struct recent_question){ .handle = q->who->handle,
+					 .type = q->msg.type,
+					 .name = dest_name(&q->dest) };
+}
+
+/* The same was asked a moment ago; 0: it wasn't. */
+static size_t
+answer_recent(struct query *q)
+{
+	struct recent_question key = query_key(q);
+	struct recent_answer a;
+	bool wants_row = false;
+
+	if (!is_address_type(q->msg.type) ||
+	    policy_is_tcp_name(q->dns->role.image, q->who->policy, key.name) ||
+	    !recent_find(&q->dns->recent, &key, &a, &wants_row))
+		return 0;
+	if (wants_row && put_row(q, ROW_DNS, q->verdict.reason) != ST_OK)
+		return query_fail(q, ST_NO_LEDGER);
+	return query_found(q, a.addrs, a.n, a.ttl);
+}
+
 /* The gateway's own pages: not a way out, so no policy; IPv4 only. */
 static size_t
 answer_pages(struct query *q)
@@ -232,6 +257,9 @@ handle_question(struct query *q)
 	st = query_judge(q);
 	if (st != ST_OK)
 		return query_refuse(q, st);
+	size_t n = answer_recent(q);
+	if (n != 0)
+		return n;
 	if (put_row(q, ROW_DNS, q->verdict.reason) != ST_OK)
 		return query_fail(q, ST_NO_LEDGER);
 	return answer_allowed(q);

@@ -51,6 +51,8 @@ enum status query_judge(struct query *q);
 size_t query_refuse(struct query *q, enum status why);
 /* The upstream could not help: no row, nothing was decided here. */
 size_t query_fail(struct query *q, enum status why);
+/* What recent.h knows a question by. */
+struct recent_question query_key(const struct query *q);
 /* What the dialer resolved; loopback addresses are told as one of the sandbox's own. */
 size_t query_found(struct query *q, const struct addr *addrs, size_t n, uint32_t ttl);
 size_t query_answer(struct query *q, const struct addr *addrs, size_t n, uint32_t ttl);

@@ -315,6 +315,14 @@ tcp_close_handle(struct dns *d, uint32_t handle)
 }
 
 void
+tcp_close_listeners(struct dns *d)
+{
+	list_each_safe (it, &d->tcps)
+		if (LIST_OF(it, struct tcp, link)->door.handle == HANDLE_NONE)
+			tcp_close(LIST_OF(it, struct tcp, link));
+}
+
+void
 tcp_close_all(struct dns *d)
 {
 	list_each_safe (it, &d->tcps)

@@ -11,6 +11,8 @@
 /* Takes over fd, whatever it returns. */
 enum status tcp_open(const struct dns_door *door, int fd) MUSTCHECK;
 void tcp_close_handle(struct dns *d, uint32_t handle); /* listeners and connections */
+/* Configured ones, before a new policy brings its own; connections finish. */
+void tcp_close_listeners(struct dns *d);
 void tcp_close_all(struct dns *d);
 
 #endif

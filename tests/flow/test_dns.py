@@ -313,10 +313,40 @@ def test_ipv6_and_names_without_addresses(gate):
     assert want == 2
     gate.resolved(seq, "OK", ["2606:2800:220:1::1"])
     assert hear(gate.client()).addresses == ["2606:2800:220:1::1"]
-    gate.client().send(query("ok.test", AAAA))
+    gate.client().send(query("none.ok.test", AAAA))
     gate.resolved(gate.heard()[0], "OK")
     got = hear(gate.client())
     assert (got.rcode, got.soa, got.addresses) == (NOERROR, True, [])
+
+
+def test_the_same_question_is_answered_from_memory_and_its_repeats_share_a_row(gate):
+    gate.client().send(query("ok.test"))
+    gate.resolved(gate.heard()[0], "OK", ["93.184.216.34"])
+    first = hear(gate.client())
+    for _ in range(3):
+        again = gate.ask("OK.test")
+        assert again.addresses == first.addresses and 0 < again.ttls[0] <= first.ttls[0]
+    assert gate.heard(0.1) is None
+    assert [r["detail"] for r in gate.ring.rows()] == ["A"]
+    time.sleep(2.2)
+    row, = gate.ring.rows()
+    assert (row["kind"], row["host"], row["sandbox"]) == ("dns", "ok.test", "demo")
+    assert row["detail"] == "A, asked 3 times more within a second"
+    gate.client().send(query("ok.test", AAAA))
+    assert gate.heard()[3] == 2  # another question
+
+
+def test_what_is_remembered_ends_with_the_policy_and_is_one_sandboxs_own(gate):
+    gate.client().send(query("ok.test"))
+    gate.resolved(gate.heard()[0], "OK", ["93.184.216.34"])
+    assert hear(gate.client()).addresses == ["93.184.216.34"]
+    gate.client(SEEN).send(query("ok.test"))
+    gate.resolved(gate.heard()[0], "OK", ["93.184.216.35"])
+    assert hear(gate.client(SEEN)).addresses == ["93.184.216.35"]
+    gate.reload(denied="refused")
+    gate.client().send(query("ok.test"))
+    gate.resolved(gate.heard()[0], "OK", ["93.184.216.36"])
+    assert hear(gate.client()).addresses == ["93.184.216.36"]
 
 
 @pytest.mark.parametrize("status, rcode, ede", [
@@ -412,7 +442,7 @@ def test_answers_that_do_not_fit_are_truncated_and_whole_over_tcp(gate):
     got = hear(gate.client())
     assert got.truncated and got.addresses == [] and len(got.packet) <= 600
     with gate.stream() as sock:
-        sock.sendall(framed(query("ok.test", AAAA)))
+        sock.sendall(framed(query("all.ok.test", AAAA)))
         gate.resolved(gate.heard()[0], "OK", many)
         assert hear_stream(sock).addresses == many
 

@@ -7,7 +7,8 @@
  *first, is answered with as many octets as the digits say. else   HTTP/1.1.  GET /N is
  *answered with a body of N octets.
  *
- * The DNS port answers every A with 127.0.0.2 (TTL 300) and all else with no records.
+ * The DNS port answers every A with a public address (TTL 300), that of "origin" with
+ * 127.0.0.2, and all else with no records.
  * Prints "ready" when it listens; runs until its input ends.
  */
 #include <arpa/inet.h>
@@ -226,8 +227,9 @@ welcome(struct origin *o, const struct source *s)
 static size_t
 dns_answer(unsigned char *m, size_t n)
 {
-	static const unsigned char record[] = { 0xc0, 12, 0, 1, 0,   1, 0, 0,
-						1,    44, 0, 4, 127, 0, 0, 2 };
+	static const unsigned char record[] = { 0xc0, 12, 0, 1, 0,   1, 0,   0,
+						1,    44, 0, 4, 203, 0, 114, 2 };
+	static const unsigned char here[] = { 127, 0, 0, 2 };
 	size_t at = 12;
 	bool is_a;
 
@@ -242,6 +244,8 @@ dns_answer(unsigned char *m, size_t n)
 	m[7] = is_a;
 	if (is_a)
 		memcpy(m + at + 5, record, sizeof(record));
+	if (is_a && strncasecmp((char *)m + 13, "origin", 6) == 0)
+		memcpy(m + at + 5 + sizeof(record) - 4, here, 4);
 	return at + 5 + (is_a ? sizeof(record) : 0);
 }
 
@@ -310,8 +314,7 @@ port_of(struct str s)
 int
 main(int argc, char **argv)
 {
-	struct origin o = { .poll = epoll_create1(0),
-			    .body = calloc(1, CHUNK) };
+	struct origin o = { .poll = epoll_create1(0), .body = calloc(1, CHUNK) };
 	struct epoll_event end = { .events = EPOLLHUP, .data.ptr = NULL }, ready[256];
 	struct str ports = str_from(argc == 4 ? argv[2] : "");
 
