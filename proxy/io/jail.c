@@ -129,15 +129,23 @@ ll_allow_below(int ruleset, const char *path, uint64_t rights)
 	return rc < 0 ? ST_SYSTEM : ST_OK;
 }
 
+int
+jail_landlock_abi(void)
+{
+	long abi = syscall(LL_CREATE, NULL, 0, LL_VERSION);
+
+	return abi > 0 ? (int)abi : 0;
+}
+
 static enum status
 enter_landlock(enum role r, const char *writable, int *ret_abi)
 {
-	long abi = syscall(LL_CREATE, NULL, 0, LL_VERSION);
+	int abi = jail_landlock_abi();
 	struct ll_ruleset rules;
 	enum status st = ST_OK;
 	int fd;
 
-	if (abi <= 0) {
+	if (abi == 0) {
 		*ret_abi = 0; /* the kernel has none: seccomp and the user id stay */
 		return ST_OK;
 	}
@@ -151,7 +159,7 @@ enter_landlock(enum role r, const char *writable, int *ret_abi)
 		st = ST_SYSTEM;
 	(void)close(fd);
 	if (st == ST_OK)
-		*ret_abi = (int)abi;
+		*ret_abi = abi;
 	return st;
 }
 

@@ -14,6 +14,8 @@ struct jail_report { /* what is in force, for doctor and the log */
 	int landlock_abi; /* 0: the kernel has none */
 };
 
+/* The version of Landlock that this kernel has, 0: none.  Not inside a jail. */
+int jail_landlock_abi(void);
 /* First thing in main(): no core dumps, not dumpable, umask, no new privileges,
  * capabilities dropped (those in keep stay: bits of 1 << CAP_*), limits. */
 enum status jail_early(enum role r, uint64_t keep) MUSTCHECK;

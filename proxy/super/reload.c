@@ -297,7 +297,10 @@ compiled(struct super *s, enum status st, struct policy *p, struct str text)
 	r->next = *p;
 	r->next.generation = ++s->generations;
 	note_what_waits(s, r->next.image);
-	st = bind_listeners(s, r->next.image, &s->listeners, &why, &r->listeners);
+	st = super_check_kernel(r->next.image, &why);
+	if (st == ST_OK)
+		st = bind_listeners(s, r->next.image, &s->listeners, &why,
+				    &r->listeners);
 	if (st == ST_OK) {
 		prepare_all(r);
 		return;

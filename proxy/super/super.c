@@ -77,11 +77,22 @@ count_workers(const struct super *s)
 	return num_min(n, SUPER_WORKERS);
 }
 
+enum status
+super_check_kernel(const struct image *im, struct buf *why)
+{
+	if (!image_flag(im, OPT_REQUIRE_LANDLOCK) || jail_landlock_abi() > 0)
+		return ST_OK;
+	buf_put(why, STR("require_landlock: this kernel has no Landlock"));
+	return ST_SYSTEM;
+}
+
 static enum status
 make_all(struct super *s, struct buf *why)
 {
-	enum status st = state_open(s, why);
+	enum status st = super_check_kernel(s->policy.image, why);
 
+	if (st == ST_OK)
+		st = state_open(s, why);
 	s->workers_n = count_workers(s);
 	if (st == ST_OK)
 		st = slots_make(s);

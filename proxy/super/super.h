@@ -131,7 +131,9 @@ void super_row(struct super *s, enum row_kind kind, enum status reason,
 /* Before anything serves: say why and end. */
 void super_fail(struct super *s, const char *what, enum status st);
 void super_begin(struct super *s, struct policy *p); /* the first policy is here */
-void super_ready(struct super *s);                   /* all serve */
+/* Does this kernel have what the configuration insists on?  why: one line if not. */
+enum status super_check_kernel(const struct image *im, struct buf *why) MUSTCHECK;
+void super_ready(struct super *s); /* all serve */
 
 /* slot.c: the table of slots */
 enum status slots_make(struct super *s) MUSTCHECK;

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 
 import pytest
 
@@ -202,6 +203,41 @@ def test_a_second_gateway_with_the_same_state_is_refused(gate):
     g = gate()
     done = subprocess.run([BIN / "sandgate", "run", "-c", g.file], capture_output=True, timeout=20)
     assert done.returncode == 1 and b"another gateway uses it" in done.stderr
+
+
+# Runs a command in a kernel that says of Landlock's first call (444) that it has none.
+WITHOUT_LANDLOCK = """
+import ctypes, os, struct, sys
+code = b"".join(struct.pack("HBBI", *one) for one in
+                ((0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x50026), (0x06, 0, 0, 0x7fff0000)))
+room = ctypes.create_string_buffer(code)
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 4, ctypes.addressof(room)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_require_landlock_refuses_a_kernel_without_it(gate, tmp_path):
+    wanted = gate({"require_landlock": True})  # this kernel has it, or the test can't tell
+    assert wanted.status()["roles"][0]["landlock"] > 0
+    wanted.stop()
+    done = subprocess.run([sys.executable, "-c", WITHOUT_LANDLOCK, str(BIN / "sandgate"), "run", "-c", wanted.file],
+                          capture_output=True, text=True, timeout=20)
+    assert done.returncode == 1 and "require_landlock" in done.stderr
+    wanted.write({})
+    ready, child = os.pipe()
+    weaker = subprocess.Popen([sys.executable, "-c", WITHOUT_LANDLOCK, str(BIN / "sandgate"), "run", "-c", wanted.file,
+                               "--ready-fd", str(child)], pass_fds=[child], stderr=subprocess.PIPE)
+    os.close(child)
+    assert os.read(ready, 1) == b"\n"
+    os.close(ready)
+    assert {r["landlock"] for r in wanted.status()["roles"]} == {0}
+    wanted.write({"require_landlock": True})
+    refused = wanted.cli("reload")
+    assert refused.returncode == 1 and "require_landlock" in refused.stdout + refused.stderr
+    weaker.terminate()
+    assert weaker.wait(30) == 0
 
 
 def test_a_bad_configuration_does_not_start():
