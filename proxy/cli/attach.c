@@ -120,6 +120,24 @@ enter(const char *pid, struct buf *why)
 	return ST_OK;
 }
 
+/* Again, once the gateway has the sandbox: an interface may have come meanwhile. */
+static bool
+verify(const struct attach *a, bool with_nft)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		CLEANUP(buf_done) struct buf why;
+		buf_init(&why, 4096);
+		if (enter(a->pid, &why) == ST_OK && ns_verify(with_nft, &why) == ST_OK)
+			_exit(0);
+		(void)fprintf(stderr, "sandgate attach: %s\n", buf_cstr(&why));
+		_exit(1);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
 /* A process of its own does it: this one must come back. */
 NORETURN static void
 be_maker(const struct attach *a, int line)
@@ -182,6 +200,11 @@ cmd_attach(int argc, char **argv)
 		return 1;
 	}
 	if (attached_add(&where, &a.as, &s) != ST_OK) {
+		ns_close(&s);
+		return 1;
+	}
+	if (!verify(&a, s.has_nft)) {
+		attached_remove(&where, a.as.id);
 		ns_close(&s);
 		return 1;
 	}

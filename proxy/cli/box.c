@@ -3,10 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
+#include <linux/keyctl.h>
 #include <sched.h>
-#include <seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proxy/cli/calls.h"
 #include "proxy/cli/mask.h"
+#include "proxy/cli/usher.h"
 
 enum { EXIT_REFUSED = 125, EXIT_NO_EXEC = 126, EXIT_NOT_FOUND = 127 };
 
@@ -78,46 +81,6 @@ explain_refusal(struct buf *why, int error)
 }
 
 static bool
-refuse_families(scmp_filter_ctx f)
-{
-	const uint32_t no = SCMP_ACT_ERRNO(EAFNOSUPPORT);
-	const struct scmp_arg_cmp route_only[] = {
-		{ 0, SCMP_CMP_EQ, AF_NETLINK, 0 },
-		{ 2, SCMP_CMP_NE, 0, 0 }, /* getifaddrs() needs NETLINK_ROUTE */
-	};
-	const struct scmp_arg_cmp above = { 0, SCMP_CMP_GE, 64, 0 };
-	bool ok = seccomp_rule_add_array(f, no, SCMP_SYS(socket), 2, route_only) == 0 &&
-		  seccomp_rule_add_array(f, no, SCMP_SYS(socket), 1, &above) == 0;
-
-	for (unsigned family = 0; ok && family < 64; family++) {
-		const struct scmp_arg_cmp one = { 0, SCMP_CMP_EQ, family, 0 };
-		if (family != AF_UNIX && family != AF_INET && family != AF_INET6 &&
-		    family != AF_NETLINK)
-			ok = seccomp_rule_add_array(f, no, SCMP_SYS(socket), 1, &one) ==
-			     0;
-	}
-	return ok;
-}
-
-/* Families that lead anywhere but to lo or to a masked file, and the ring that makes
- * sockets without asking seccomp. */
-static bool
-filter_families(void)
-{
-	static const int rest[] = { SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter),
-				    SCMP_SYS(io_uring_register) };
-	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ALLOW);
-	bool ok = f != NULL && refuse_families(f);
-
-	for (size_t i = 0; ok && i < COUNT_OF(rest); i++)
-		ok = seccomp_rule_add_array(f, SCMP_ACT_ERRNO(ENOSYS), rest[i], 0,
-					    NULL) == 0;
-	ok = ok && seccomp_load(f) == 0;
-	seccomp_release(f);
-	return ok;
-}
-
-static bool
 drop_capabilities(void)
 {
 	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
@@ -139,16 +102,19 @@ refuse(const char *what)
 
 /* The command's own process: no way back from here. */
 NORETURN static void
-run_command(const struct box_wish *w, uid_t uid, gid_t gid)
+run_command(const struct box_wish *w, uid_t uid, gid_t gid, int line)
 {
+	usher_forget();
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
 		refuse("the inner user namespace was refused");
 	if (!map_user(w->root ? 0 : uid, 0, w->root ? 0 : gid, 0))
 		refuse("the user could not be mapped");
 	if (!w->root && !drop_capabilities())
 		refuse("capabilities could not be dropped");
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !filter_families())
-		refuse("the socket filter could not be set");
+	/* The session's keys (Kerberos tickets, say) are not the command's. */
+	(void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !calls_limit(line))
+		refuse("the filter of system calls could not be set");
 	(void)close_range(3, ~0u, 0);
 	(void)execvpe(w->argv[0], w->argv, w->env);
 	int code = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NO_EXEC;
@@ -162,31 +128,58 @@ exit_code(int status)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* pid 1 of the box: reaps whatever is left to it, ends with the command. */
-NORETURN static void
-be_init(const struct box_wish *w, FILE *unix_list, uid_t uid, gid_t gid)
+/* Behind masks a directory that was entered before would still be the old one. */
+static void
+enter_again(void)
+{
+	char cwd[PATH_MAX];
+
+	if (getcwd(cwd, sizeof cwd) == NULL || chdir(cwd) < 0)
+		(void)!chdir("/");
+}
+
+static void
+cover(const struct box_wish *w, FILE *unix_list)
 {
 	CLEANUP(buf_done) struct buf why;
-	int status = 0;
-	pid_t done;
 
 	buf_init(&why, 4096);
-	if (mask_all(unix_list, w->state_dir, &why) != ST_OK) {
+	enum status st = mask_all(unix_list, w->state_dir, &why);
+	if (st == ST_OK &&
+	    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+		refuse("/proc could not be mounted (masked paths of an outer "
+		       "container?)");
+	if (st == ST_OK)
+		st = mask_kernel(&why);
+	if (st != ST_OK) {
 		(void)fprintf(stderr, "sandgate exec: %s\n", buf_cstr(&why));
 		_exit(EXIT_REFUSED);
 	}
-	if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
-		refuse("/proc could not be mounted (masked paths of an outer "
-		       "container?)");
+	enter_again();
+}
+
+/* pid 1 of the box; ends with the command. */
+NORETURN static void
+be_init(const struct box_wish *w, FILE *unix_list, uid_t uid, gid_t gid)
+{
+	int ends[2];
+
+	cover(w, unix_list);
+	(void)fclose(unix_list);
+	usher_prepare();
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		refuse("socketpair");
 	pid_t pid = fork();
 	if (pid < 0)
 		refuse("fork");
-	if (pid == 0)
-		run_command(w, uid, gid);
-	while ((done = wait(&status)) != pid)
-		if (done < 0 && errno != EINTR)
-			refuse("wait");
-	_exit(exit_code(status));
+	if (pid == 0) {
+		(void)close(ends[0]);
+		run_command(w, uid, gid, ends[1]);
+	}
+	(void)close(ends[1]);
+	int calls = calls_receive(ends[0]);
+	(void)close(ends[0]);
+	_exit(exit_code(usher_serve(calls, pid)));
 }
 
 static void

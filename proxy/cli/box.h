@@ -4,9 +4,10 @@
  * box: a command in namespaces of its own (user, network, mount, pid, ipc, uts) whose
  * only exit is the gateway.
  *
- *	us ── maker: first user namespace; owns the network, makes lo, rules and sockets
- *	       └── init: pid 1; masks sockets and directories, then a second user
- *namespace └── the command: no capability over the network or the masks
+ *	us -- maker: first user namespace; owns the network, makes lo, rules, sockets
+ *	       `- init: pid 1; masks sockets and directories, answers each connect()
+ *	           `- the command: second user namespace, no capability over the
+ *	              network or the masks
  *
  * The second user namespace locks the first one's mounts and leaves the network to the
  * first, so not even root inside can unmask or unroute anything.  Files stay as they

@@ -1,5 +1,6 @@
 #include "proxy/cli/mask.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -197,4 +198,78 @@ mask_all(FILE *unix_list, const char *state_dir, struct buf *why)
 	for (size_t i = 0; st == ST_OK && i < COUNT_OF(directories); i++)
 		st = cover_directory(directories[i], why);
 	return st == ST_OK ? resolver(why) : st;
+}
+
+/* ---- after /proc is ours ---- */
+
+static enum status
+make_read_only(const char *path, bool is_tree, struct buf *why)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+	struct stat at;
+
+	if (lstat(path, &at) < 0)
+		return ST_OK;
+	if (!is_tree && mount(path, path, NULL, MS_BIND, NULL) < 0)
+		return fail(why, "could not mask", path);
+	if (mount_setattr(AT_FDCWD, path, is_tree ? AT_RECURSIVE : 0, &attr,
+			  sizeof attr) < 0)
+		return fail(why, "could not make read-only", path);
+	return ST_OK;
+}
+
+/* Other terminals of the same user: what is typed there could be read. */
+static enum status
+own_terminals(struct buf *why)
+{
+	struct stat at;
+
+	if (lstat("/dev/pts", &at) < 0)
+		return ST_OK;
+	if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+		  "newinstance,ptmxmode=0666,mode=0620") < 0)
+		return fail(why, "could not mask", "/dev/pts");
+	if (lstat("/dev/ptmx", &at) < 0 || S_ISLNK(at.st_mode))
+		return ST_OK;
+	return cover_file("/dev/pts/ptmx", "/dev/ptmx", why);
+}
+
+/* Root, even without a capability, owns the disks' files. */
+static enum status
+cover_disks(struct buf *why)
+{
+	enum status st = ST_OK;
+	const struct dirent *e;
+	DIR *dir = opendir("/dev");
+
+	while (dir != NULL && st == ST_OK && (e = readdir(dir)) != NULL) {
+		CLEANUP(buf_done) struct buf path;
+		struct stat at;
+		buf_init(&path, PATH_MAX);
+		buf_putf(&path, "/dev/%s", e->d_name);
+		const char *p = buf_cstr(&path);
+		if (p != NULL && lstat(p, &at) == 0 && S_ISBLK(at.st_mode))
+			st = cover_file("/dev/null", p, why);
+	}
+	if (dir != NULL)
+		(void)closedir(dir);
+	return st;
+}
+
+enum status
+mask_kernel(struct buf *why)
+{
+	/* Their files ask only whether the writer is root, of whichever namespace:
+	 * core_pattern or a cgroup's release_agent would run a program outside. */
+	static const char *const trees[] = { "/sys" };
+	static const char *const files[] = { "/proc/sys", "/proc/sysrq-trigger",
+					     "/proc/irq", "/proc/bus",
+					     "/proc/fs",  "/proc/acpi" };
+	enum status st = own_terminals(why);
+
+	for (size_t i = 0; st == ST_OK && i < COUNT_OF(trees); i++)
+		st = make_read_only(trees[i], true, why);
+	for (size_t i = 0; st == ST_OK && i < COUNT_OF(files); i++)
+		st = make_read_only(files[i], false, why);
+	return st == ST_OK ? cover_disks(why) : st;
 }

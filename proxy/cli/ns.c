@@ -83,7 +83,6 @@ ns_tool(const char *const argv[], struct str input, bool quiet)
 	return WIFEXITED(code) ? WEXITSTATUS(code) : -1;
 }
 
-/* Fallback devices of tunnel modules appear by themselves; they are down and inert. */
 static bool
 is_up(const char *name)
 {
@@ -98,10 +97,23 @@ is_up(const char *name)
 	return up;
 }
 
+/* Fallback devices of tunnel modules appear by themselves.  Down they are inert, and
+ * up they would only wrap what then goes to lo.  Any other that is down could be set up
+ * by root inside. */
 static bool
-is_lo(const char *name)
+is_harmless(const char *name)
 {
-	return strcmp(name, "lo") == 0;
+	static const char *const fallback[] = {
+		"tunl0",   "gre0",    "gretap0", "erspan0",  "ip_vti0",
+		"ip6tnl0", "ip6gre0", "sit0",    "ip6_vti0",
+	};
+
+	if (strcmp(name, "lo") == 0)
+		return true;
+	for (size_t i = 0; i < COUNT_OF(fallback); i++)
+		if (strcmp(name, fallback[i]) == 0)
+			return !is_up(name);
+	return false;
 }
 
 /* Every interface but lo: removed if `take`, else named in why. */
@@ -112,15 +124,12 @@ lo_alone(bool take, struct buf *why)
 	enum status st = all == NULL ? ST_SYSTEM : ST_OK;
 
 	for (struct if_nameindex *i = all; i != NULL && i->if_index != 0; i++) {
-		if (is_lo(i->if_name) || !is_up(i->if_name))
+		if (is_harmless(i->if_name))
 			continue;
 		const char *const del[] = {
 			"ip", "link", "del", "dev", i->if_name, NULL
 		};
-		const char *const down[] = { "ip",       "link", "set", "dev",
-					     i->if_name, "down", NULL };
-		if (take && (ns_tool(del, STR(""), true) == 0 ||
-			     ns_tool(down, STR(""), true) == 0))
+		if (take && ns_tool(del, STR(""), true) == 0)
 			continue;
 		buf_putf(why,
 			 "the namespace has the interface %s; only lo may be there "
@@ -282,13 +291,13 @@ ns_close(struct ns_sockets *s)
 }
 
 enum status
-ns_verify(struct buf *why)
+ns_verify(bool with_nft, struct buf *why)
 {
 	static const char *const have[] = { "nft",  "list",     "table",
 					    "inet", "sandgate", NULL };
 	enum status st = lo_alone(false, why);
 
-	if (st == ST_OK && ns_tool(have, STR(""), true) != 0) {
+	if (st == ST_OK && with_nft && ns_tool(have, STR(""), true) != 0) {
 		buf_put(why, STR("the nft table is gone"));
 		st = ST_CONFLICT;
 	}

@@ -7,7 +7,8 @@
  * interface and no route, and the socket is its identity.
  *
  *	sandbox:  connect(203.0.113.9:443) -> lo -> redirect -> [::]:15001 | held
- *outside 198.18.0.1:3128 is the explicit proxy, any :53 is the gateway's DNS
+ *	          198.18.0.1:3128 is the explicit proxy                    | outside
+ *	          any :53 is the gateway's DNS
  *
  * All of it runs in a process that already lives in the namespace with CAP_NET_ADMIN.
  */
@@ -41,7 +42,7 @@ enum status ns_make(const struct ns_wish *w, struct buf *why,
 void ns_close(struct ns_sockets *s);
 
 /* Are the rules still there and is lo still alone?  For the check after attaching. */
-enum status ns_verify(struct buf *why) MUSTCHECK;
+enum status ns_verify(bool with_nft, struct buf *why) MUSTCHECK;
 
 /* The nft rules used inside a namespace, and in front of one interface (gateway mode).
  */
