@@ -68,6 +68,7 @@ def pytest(folder, bin_dir, timeout=1500):
     if not any(folder.glob("test_*.py")):
         raise Failed(f"{folder.relative_to(ROOT)} has no tests")
     report = ROOT / "build" / f"{folder.name}-{bin_dir.parent.name}.json"
+    report.unlink(missing_ok=True)
     run([PYTHON, "-m", "pytest", "-q", "-x" if os.environ.get("SG_STOP") else "-q", "-p", "no:cacheprovider", folder],
         timeout=timeout, env={"SANDGATE_BIN": str(bin_dir), "SANDGATE_REPORT": str(report)})
     if report.exists():

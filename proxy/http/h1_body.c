@@ -119,6 +119,20 @@ step_size(struct h1_body *b, struct str *in)
 	return st == ST_OK ? take_size(b, line) : st;
 }
 
+/* A length behind the body makes sense to nobody but a reader that is lost. */
+static enum status
+take_trailer(struct h1_body *b, struct str line)
+{
+	size_t before = b->trailers.fields_len;
+	enum status st = h1_line_field(line, &b->limits, &b->trailers);
+
+	if (st != ST_OK || b->trailers.fields_len == before)
+		return st;
+	if (token_flags(b->trailers.fields[before].token) & TOKEN_IS_FRAMING)
+		return ST_BAD_CHUNK;
+	return ST_OK;
+}
+
 static enum status
 step_trailer(struct h1_body *b, struct str *in)
 {
@@ -134,7 +148,7 @@ step_trailer(struct h1_body *b, struct str *in)
 	if (st != ST_OK)
 		return st == ST_BAD_REQUEST ? ST_BAD_CHUNK : st;
 	if (line.n > 0)
-		return h1_line_field(line, &b->limits, &b->trailers);
+		return take_trailer(b, line);
 	b->state = H1_BODY_OVER;
 	return ST_OK;
 }

@@ -4,7 +4,8 @@
  * h1_body: a message body taken apart (RFC 9112 sections 6 and 7): payload as views of
  * the input, then trailers.  Chunk sizes are at most 16 hex digits and below 2^63,
  * extensions at most 256 bytes each and 16 bytes a chunk on average (an allowance of
- * 1 KiB on top), line ends exactly CRLF.
+ * 1 KiB on top), line ends exactly CRLF.  A trailer that frames (Content-Length,
+ * Transfer-Encoding) is refused.
  */
 #include "proxy/http/h1_line.h"
 

@@ -130,6 +130,22 @@ a_malformed_trailer_is_an_error(void **state)
 }
 
 static void
+a_trailer_that_frames_is_an_error(void **state)
+{
+	static const char *const rows[] = {
+		"0\r\nContent-Length: 5\r\n\r\n",
+		"0\r\nX: a\r\ntransfer-encoding: chunked\r\n\r\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		for (size_t step = 1; step < 60; step++)
+			assert_int_equal(
+				feed(BODY_CHUNKED, 0, str_from(rows[i]), step).st,
+				ST_BAD_CHUNK);
+}
+
+static void
 a_flood_of_extensions_or_trailers_ends(void **state)
 {
 	CLEANUP(buf_done) struct buf b;
@@ -212,6 +228,7 @@ main(void)
 		cmocka_unit_test(chunks_come_apart_however_they_are_cut),
 		cmocka_unit_test(a_malformed_chunk_is_an_error_however_it_is_cut),
 		cmocka_unit_test(a_malformed_trailer_is_an_error),
+		cmocka_unit_test(a_trailer_that_frames_is_an_error),
 		cmocka_unit_test(a_flood_of_extensions_or_trailers_ends),
 		cmocka_unit_test(a_narrow_line_limit_holds_for_trailers_only),
 		cmocka_unit_test(a_length_takes_exactly_its_octets),
