@@ -64,6 +64,55 @@ check_good(const struct ask_end *to, const struct ask_end *from, struct ask_msg 
 	ask_msg_done(m);
 }
 
+/* No more pass than a second's worth and what the time since has brought. */
+static void
+rate_is_kept(struct str times)
+{
+	struct ask_rate r = { 0 };
+	uint64_t now = 1000, taken = 0;
+	enum ask a = (enum ask)(times.n % ASK_COUNT);
+	uint64_t rate = 2 * (uint64_t)ask_rule(a)->per_second;
+
+	for (size_t i = 0; i < times.n && i < 400; i++) {
+		now += (uint8_t)times.p[i] % 16;
+		taken += ask_rate_take(&r, a, 2, now);
+		need(rate > 0 ? taken <= rate + rate * (now - 1000) / 1000
+			      : taken == i + 1);
+	}
+	need(ask_name(a)[0] != '\0' && role_name(ask_rule(a)->from)[0] != '\0');
+}
+
+/* What the table has no room for isn't sent; a full line and a peer that left are told
+ * apart from trouble. */
+static void
+ends_are_told(char *space)
+{
+	static const char body[2000];
+	struct ask_msg m;
+	int fds[2];
+
+	need(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+			fds) == 0);
+	struct ask_end from = { fds[0], ROLE_SUPER, ROLE_WORKER };
+	struct ask_end to = { fds[1], ROLE_WORKER, ROLE_SUPER };
+	enum status st = ST_OK;
+	need(ask_recv(&to, space, &m) == ST_AGAIN);
+	need(ask_send(&from, ASK_GIVE, false, 1,
+		      ASK_LOAD(str_of(body, sizeof body), NULL, 0)) == ST_TOO_BIG);
+	for (int i = 0; st == ST_OK && i < 10000; i++)
+		st = ask_send(&from, ASK_GIVE, false, 1,
+			      ASK_LOAD(str_of(body, 1000), &fds[0], 1));
+	need(st == ST_AGAIN);
+	need(ask_recv(&to, space, &m) == ST_OK && m.fds_n == 1);
+	int fd = ask_msg_take(&m, 0);
+	need(fd >= 0 && ask_msg_take(&m, 1) == -1 && close(fd) == 0);
+	ask_msg_done(&m);
+	(void)close(fds[1]);
+	need(ask_send(&from, ASK_GIVE, false, 1, ASK_LOAD(STR(""), NULL, 0)) == ST_END);
+	(void)close(fds[0]);
+	need(ask_recv(&from, space, &m) == ST_SYSTEM);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -87,6 +136,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_good(&to, &from, &m, packet);
 	(void)close(fds[0]);
 	(void)close(fds[1]);
+	rate_is_kept(packet);
+	if (size % 256 == 255)
+		ends_are_told(space);
 	free(space);
 	need(lowest_free_fd() == before);
 	return 0;

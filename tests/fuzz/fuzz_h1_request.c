@@ -56,6 +56,31 @@ need_round_trip(const struct head *h)
 	arena_done(&a);
 }
 
+/* What a parent proxy gets names the same destination in its target. */
+static void
+need_same_at_parent(const struct head *h)
+{
+	CLEANUP(buf_done) struct buf b;
+	struct arena a;
+	struct head again;
+	struct h1_frame f = h1_frame_of(h);
+	struct uri u, v;
+	size_t used = 0;
+
+	buf_init(&b, 8000);
+	if (uri_of_request(h, 80, &u) != ST_OK || u.form == URI_AUTHORITY)
+		return;
+	arena_init(&a, 1 << 20);
+	f.is_absolute = f.is_close = true;
+	h1_write_request(&b, h, &u, 80, &f);
+	need(b.st == ST_OK);
+	need(read_one(&a, str_of(b.p, b.len), 0, &used, &again) == ST_OK);
+	need(uri_of_request(&again, 80, &v) == ST_OK && v.form == URI_ABSOLUTE);
+	need(dest_same_host(&u.dest, &v.dest) && u.dest.port == v.dest.port);
+	need(str_eq(u.query, v.query) && !again.is_persistent);
+	arena_done(&a);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -75,6 +100,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (st == ST_OK) {
 		need(used == used_split && h1_same_head(&whole, &split));
 		need_round_trip(&whole);
+		need_same_at_parent(&whole);
 	}
 	arena_done(&a);
 	arena_done(&b);

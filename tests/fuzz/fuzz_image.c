@@ -82,6 +82,14 @@ ask_all(const struct image *im)
 	(void)image_sandbox_by_id(im, STR("s"));
 	(void)image_sandbox_by_source(im, &source);
 	(void)image_limits(im, 77);
+	(void)image_listeners(im, &n);
+	(void)image_resolvers(im, &n);
+	for (size_t i = 0; i < OPT_COUNT; i++)
+		need(image_flag(im, (enum option)i) ==
+		     (image_number(im, (enum option)i) != 0));
+	(void)image_policy_by_name(im, STR("p"));
+	(void)image_policy_by_name(im, STR("zz"));
+	image_put_rule(&b, im, UINT32_MAX);
 	for (uint32_t p = 0; p < 3; p++) {
 		for (int way = WAY_ANY; way <= WAY_TCP; way++) {
 			ask_policy(im, p, "x.b.example", (enum policy_way)way);
@@ -122,6 +130,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	need(fd >= 0 && write(fd, b.p, b.len) == (ssize_t)b.len);
 	need(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) == 0);
 	if (image_open(fd, &im) == ST_OK) {
+		image_set_generation(im, size);
+		need(image_generation(im) == size);
 		ask_all(im);
 		image_close(im);
 	}

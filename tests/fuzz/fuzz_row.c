@@ -33,7 +33,8 @@ static void
 check_text(struct str text)
 {
 	CLEANUP(buf_done) struct buf b, again;
-	struct row r = { .kind = ROW_DENY, .reason = ST_BAD_HOST }, got, twice;
+	struct row r = { .kind = ROW_DENY, .reason = ST_BAD_HOST, .turn = 7 }, got,
+		   twice;
 	size_t k = text.n / 4;
 
 	r.host = str_head(text, k);
@@ -48,6 +49,32 @@ check_text(struct str text)
 	     str_eq(str_of(b.p, b.len), str_of(again.p, again.len)));
 }
 
+/* A field longer than any cap, filled with the input over and over. */
+static void
+check_long(struct str text)
+{
+	CLEANUP(buf_done) struct buf b;
+
+	buf_init(&b, (size_t)4 * ROW_MAX);
+	while (text.n > 0 && b.len < (size_t)3 * ROW_FIELD_MAX)
+		buf_put(&b, text);
+	check_text(str_of(b.p, b.len));
+}
+
+/* Numbers of one maker only rise, and none is given twice. */
+static void
+check_ids(struct str in)
+{
+	struct row_ids ids = { .slot = (uint8_t)in.n };
+	uint64_t last = 0;
+
+	for (size_t i = 0; i < in.n % 64 + 2; i++) {
+		uint64_t id = row_next_id(&ids);
+		need(id > last && (id >> 16 & 0xff) == ids.slot);
+		last = id;
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -57,6 +84,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct row r;
 
 	check_text(in);
+	if (size > 0 && size % 32 == 0)
+		check_long(in);
+	check_ids(in);
 	buf_init(&b, ROW_MAX);
 	if (row_get(in, &r) != ST_OK)
 		return 0;

@@ -133,6 +133,43 @@ compare(const char *map, struct rowring *r)
 	}
 }
 
+/* A reader that has seen everything is woken by the next row, if there is room. */
+static void
+bell_rings(int memfd, int bell)
+{
+	struct rowring *w;
+	static const char text[2000];
+	struct row row = { .kind = ROW_REQUEST, .id = 1 };
+	uint64_t rings = 0;
+
+	while (read(bell, &rings, sizeof rings) > 0)
+		continue;
+	if (rowring_open_writer(memfd, bell, &w) != ST_OK)
+		return;
+	enum status st = rowring_put(w, &row);
+	bool has_rung = read(bell, &rings, sizeof rings) == sizeof rings;
+	need(has_rung == (st == ST_OK));
+	row.path = row.detail = str_of(text, sizeof text);
+	while (st == ST_OK)
+		st = rowring_put(w, &row);
+	need(st == ST_NO_LEDGER);
+	rowring_close(w);
+}
+
+/* Memory that could shrink under the reader, or that is no ring, is not taken. */
+static void
+others_are_refused(char *map, int memfd)
+{
+	struct rowring *r;
+	int fd = memfd_create("plain", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	need(fd >= 0 && rowring_open_reader(fd, &r) == ST_BAD_MESSAGE);
+	need(rowring_open_writer(fd, -1, &r) == ST_BAD_MESSAGE);
+	(void)close(fd);
+	map[0] ^= 1;
+	need(rowring_open_reader(memfd, &r) == ST_BAD_MESSAGE);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -151,8 +188,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	lie(&in, map);
 	if (rowring_open_reader(memfd, &r) == ST_OK) {
 		compare(map, r);
+		if (size % 256 == 15)
+			bell_rings(memfd, bell);
 		rowring_close(r);
 	}
+	if (size % 16 == 14)
+		others_are_refused(map, memfd);
 	(void)munmap(map, MAPPED);
 	(void)close(memfd);
 	(void)close(bell);
