@@ -18,6 +18,26 @@ struct attempt {
 
 static void on_step(void *ctx);
 
+/* Put off to the end of the turn.  Cleared in between, the race lives at least that
+ * long: who frees it puts that off too, and behind this. */
+static void
+on_soon(void *ctx)
+{
+	struct race *r = ctx;
+
+	if (r->is_stepping)
+		on_step(r);
+}
+
+static void
+step_soon(struct race *r)
+{
+	if (r->is_stepping)
+		return;
+	r->is_stepping = true;
+	loop_defer(r->loop, on_soon, r);
+}
+
 void
 race_init(struct race *r, struct loop *l, const struct race_hooks *hooks, void *ctx)
 {
@@ -50,6 +70,7 @@ void
 race_clear(struct race *r)
 {
 	loop_timer_clear(&r->timer);
+	r->is_stepping = false;
 	list_each_safe (it, &r->attempts) {
 		int fd = attempt_take(LIST_OF(it, struct attempt, link));
 		(void)close(fd);
@@ -88,7 +109,7 @@ race_run(struct race *r)
 	/* The pause before the next address goes on; nothing to wait for, go at once.
 	 */
 	if (!waits || list_is_empty(&r->attempts))
-		loop_timer_set(&r->timer, 0);
+		step_soon(r);
 }
 
 static bool
@@ -181,7 +202,7 @@ on_connected(void *ctx, unsigned events)
 		note_failure(r, error);
 	}
 	(void)close(fd);
-	loop_timer_set(&r->timer, 0);
+	step_soon(r);
 }
 
 static int
@@ -239,6 +260,8 @@ on_step(void *ctx)
 	struct race *r = ctx;
 	struct addr a;
 
+	loop_timer_clear(&r->timer);
+	r->is_stepping = false;
 	while (next_addr(r, &a)) {
 		if (try_addr(r, &a)) {
 			loop_timer_set(&r->timer, r->delay_ms);

@@ -46,6 +46,7 @@ struct race {
 	uint16_t port;
 	uint8_t last_family, attempts_n;
 	bool is_running, is_complete; /* complete: no more addresses will be added */
+	bool is_stepping;             /* the next step comes at the end of this turn */
 	enum status refused, failed;  /* what became of those that are out */
 };
 

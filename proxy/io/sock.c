@@ -96,8 +96,16 @@ enum status
 sock_original(int fd, struct addr *ret_a, uint16_t *ret_port)
 {
 	struct sockaddr_storage own = { 0 }, first = { 0 };
-	socklen_t n = sizeof own;
+	socklen_t n = sizeof first;
 
+	/* The usual case in one call: IPv4, redirected. */
+	if (getsockopt(fd, SOL_IP, ORIGINAL_DST, &first, &n) == 0 &&
+	    first.ss_family == AF_INET)
+		return addr_from_sockaddr((const struct sockaddr *)&first, ret_a,
+					  ret_port)
+			       ? ST_OK
+			       : ST_SYSTEM;
+	n = sizeof own;
 	if (getsockname(fd, (struct sockaddr *)&own, &n) != 0)
 		return ST_SYSTEM;
 	int level = own.ss_family == AF_INET || is_mapped(&own) ? SOL_IP : SOL_IPV6;

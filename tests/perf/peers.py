@@ -186,6 +186,7 @@ class Nginx(Peer):
                     listen 15002 backlog=16384;
                     ssl_preread on;
                     tcp_nodelay on;
+                    proxy_half_close on;  # as the others: the end of one direction is no end of both
                     proxy_pass $up;
                 }}
             }}
