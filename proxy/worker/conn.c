@@ -60,11 +60,35 @@ static const struct filter_host host = {
 	.resume = host_resume,
 };
 
+static void
+conn_speaks(struct conn *c)
+{
+	if (c->is_pending)
+		limit_speaks(c->limit);
+	c->is_pending = false;
+}
+
+void
+conn_tick_silent(struct conn *c)
+{
+	enum status st;
+
+	if (c->is_pending || c->limit == NULL)
+		return;
+	st = limit_pending(c->limit, worker_option(c->w, OPT_LIMIT_PENDING));
+	c->is_pending = st == ST_OK;
+	if (st == ST_OK)
+		return;
+	stats_add(c->w->role.stats, STAT_LIMIT_PENDING, 1);
+	deny_because(c, st);
+}
+
 void
 conn_take(struct conn *c, const struct conn_owner *owner, void *state, loop_io_fn fn)
 {
 	if (c->owner != NULL)
 		c->owner->done(c);
+	conn_speaks(c);
 	c->owner = owner;
 	c->state = state;
 	/* Not loop_io_init(): the descriptor stays where it is in the kernel's set. */
@@ -84,6 +108,7 @@ conn_close(struct conn *c)
 		c->owner->done(c);
 	loop_io_clear(&c->io);
 	(void)close(c->io.fd);
+	conn_speaks(c);
 	if (c->is_counted)
 		limit_close(c->limit);
 	if (c->limit != NULL)

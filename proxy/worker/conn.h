@@ -60,6 +60,7 @@ struct conn {
 			  */
 	bool is_own;     /* the gateway's own pages */
 	bool is_counted; /* limit->open has it */
+	bool is_pending; /* limit->pending has it */
 	bool is_closed;
 
 	/*
@@ -87,6 +88,10 @@ void conn_take(struct conn *c, const struct conn_owner *owner, void *state,
 void conn_close(struct conn *c); /* twice is once */
 /* Close with RST: nothing is flushed. */
 void conn_reset(struct conn *c);
+
+/* A tick for owners that wait for the sandbox to say what it wants: a burst is nobody's
+ * fault, but who is silent for a second is counted, and over limits.pending refused. */
+void conn_tick_silent(struct conn *c);
 
 /* Who is at the other end by the newest policy; NULL: unknown or gone. */
 const struct who *conn_who(const struct conn *c);

@@ -202,7 +202,8 @@ deny(struct conn *c, struct exchange *x)
 	put_words(&words, c, x, id);
 	if (words.st == ST_OK && words.len > 0)
 		linger_start(c, str_of(words.p, words.len));
-	else if (x->reason == ST_LIMIT_CONNECTIONS || x->reason == ST_LIMIT_RATE)
+	else if (x->reason == ST_LIMIT_CONNECTIONS || x->reason == ST_LIMIT_RATE ||
+		 x->reason == ST_LIMIT_PENDING)
 		conn_reset(c); /* a flood must not leave its TIME-WAITs with us */
 	else
 		conn_close(c);

@@ -136,6 +136,22 @@ limit_close(struct limit *l)
 }
 
 enum status
+limit_pending(struct limit *l, uint64_t max)
+{
+	if (l->pending >= max)
+		return ST_LIMIT_PENDING;
+	l->pending++;
+	return ST_OK;
+}
+
+void
+limit_speaks(struct limit *l)
+{
+	need(l->pending > 0);
+	l->pending--;
+}
+
+enum status
 limit_request(struct limit *l, uint64_t now_ms)
 {
 	if (l->max.bytes != 0 && l->bytes >= l->max.bytes)

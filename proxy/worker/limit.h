@@ -22,6 +22,7 @@ struct limit {
 	uint32_t handle;         /* in the present generation; HANDLE_NONE: gone */
 	uint32_t users;          /* who hold this pointer */
 	uint32_t open;           /* connections that were counted */
+	uint32_t pending;        /* of these, silent for a second and longer */
 	struct image_limits max; /* a copy: survives a reload */
 	struct limit_bucket connections, requests;
 	uint64_t bytes; /* both directions */
@@ -51,6 +52,9 @@ void limit_release(struct limits *all, struct limit *l);
  * limit_close(). */
 enum status limit_open(struct limit *l, uint64_t now_ms) MUSTCHECK;
 void limit_close(struct limit *l);
+/* ST_LIMIT_PENDING; each success is undone by limit_speaks(). */
+enum status limit_pending(struct limit *l, uint64_t max) MUSTCHECK;
+void limit_speaks(struct limit *l);
 enum status limit_request(struct limit *l, uint64_t now_ms) MUSTCHECK;
 /* ST_LIMIT_BYTES once the budget is used up: end the flow. */
 enum status limit_bytes(struct limit *l, uint64_t n) MUSTCHECK;

@@ -49,6 +49,7 @@ static const struct conn_owner peek_owner = {
 	.name = "peek",
 	.judge = peek_judge,
 	.drain = conn_close,
+	.tick = conn_tick_silent,
 	.done = peek_done,
 };
 

@@ -44,6 +44,7 @@ static const struct conn_owner proxy_owner = {
 	.name = "proxy_in",
 	.judge = proxy_reload,
 	.drain = conn_close,
+	.tick = conn_tick_silent,
 	.done = proxy_done,
 };
 

@@ -48,6 +48,19 @@ a_bucket_never_holds_more_than_its_burst(void **state)
 }
 
 static void
+the_silent_are_counted_and_who_speaks_makes_room(void **state)
+{
+	struct limit l = some_limit();
+
+	(void)state;
+	assert_int_equal(limit_pending(&l, 2), ST_OK);
+	assert_int_equal(limit_pending(&l, 2), ST_OK);
+	assert_int_equal(limit_pending(&l, 2), ST_LIMIT_PENDING);
+	limit_speaks(&l);
+	assert_int_equal(limit_pending(&l, 2), ST_OK);
+}
+
+static void
 a_clock_that_goes_back_gives_nothing_and_takes_nothing(void **state)
 {
 	struct limit_bucket b = { 0 };
@@ -132,6 +145,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_bucket_gives_its_burst_and_then_its_rate),
 		cmocka_unit_test(a_bucket_never_holds_more_than_its_burst),
+		cmocka_unit_test(the_silent_are_counted_and_who_speaks_makes_room),
 		cmocka_unit_test(
 			a_clock_that_goes_back_gives_nothing_and_takes_nothing),
 		cmocka_unit_test(a_smaller_burst_of_a_new_policy_holds_at_once),
