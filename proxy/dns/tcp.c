@@ -320,6 +320,9 @@ tcp_close_listeners(struct dns *d)
 	list_each_safe (it, &d->tcps)
 		if (LIST_OF(it, struct tcp, link)->door.handle == HANDLE_NONE)
 			tcp_close(LIST_OF(it, struct tcp, link));
+	/* What is open goes on; the numbers of listeners mean others from now on. */
+	list_each (it, &d->conns)
+		LIST_OF(it, struct conn, link)->door.listener = UINT32_MAX;
 }
 
 void
