@@ -156,8 +156,9 @@ class Battery:
         """A row for each refusal, with a code that the sandbox was told."""
         wanted = collections.Counter()
         for _, _, codes, got in refusals:
-            # Of packets that are no query DNS tells once a second.
-            if (got.how, got.number, got.code) != ("dns", 1, None):
+            # Packets that are no question are told once a second; that upstream has no
+            # answer is no refusal of ours.
+            if got.how != "dns" or got.code not in (None, "dns_failed", "dns_not_found"):
                 wanted[frozenset({got.code} if got.code else {c for c in codes if got.is_for(c)})] += 1
         end = time.monotonic() + 8
         while (missing := self.unmatched(wanted, since)) and time.monotonic() < end:

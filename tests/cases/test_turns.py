@@ -92,8 +92,8 @@ def test_what_goes_upstream_is_written_anew(battery):
                 b"Keep-Alive: timeout=5\r\nProxy-Authorization: Basic c2VjcmV0\r\nProxy_Authorization: Basic c2VjcmV0\r\n"
                 b"proxy.authorization: secret\r\nProxy-Connection: keep-alive\r\nTE: trailers, gzip\r\nTrailer: X-T\r\n"
                 b"X-Kept: yes\r\nAccept: */*\r\nX_api_key: guest\r\nx.api.key: guest\r\nX-Dup: 1\r\nX-Dup: 2\r\n"
-                b"Transfer-Encoding: CHUNKED\r\n\r\n5;ext=1\r\nhello\r\n0\r\nX-T: kept\r\nContent-Length: 5\r\n"
-                b"Transfer-Encoding: x\r\nHost: evil.test\r\nAuthorization: x\r\nSet-Cookie: x\r\nContent-Type: x\r\n\r\n")
+                b"Transfer-Encoding: CHUNKED\r\n\r\n5;ext=1\r\nhello\r\n0\r\nX-T: kept\r\n"
+                b"Host: evil.test\r\nAuthorization: x\r\nSet-Cookie: x\r\nContent-Type: x\r\n\r\n")
         got = heard((await exchange(battery, way, data, [b"POST"]))[0])
         assert got.how == "ok", got
     each_way(battery, "written", WAYS, fields)
@@ -107,6 +107,15 @@ def test_what_goes_upstream_is_written_anew(battery):
         assert b"X-Kept: yes" in head and head.count(b"X-Dup:") == 2 and low.count(b"transfer-encoding: chunked\r\n") + low.endswith(
             b"transfer-encoding: chunked") == 1 and b"content-length" not in low and low.count(b"\r\nhost: ok.test") == 1
         assert body.startswith(b"5\r\nhello\r\n0\r\nX-T: kept\r\n\r\n"), body
+
+
+def test_trailers_cannot_frame(battery):
+    """H07: a length or coding behind the body is an attempt at something."""
+    items = []
+    for field in (b"Content-Length: 5", b"Transfer-Encoding: chunked", b"content-length: 0", b"Content_Length: 5"):
+        data = b"POST @@/trailers HTTP/1.1\r\nHost: ok.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n" + field + b"\r\n\r\n"
+        items += [(field, way, {"bad_chunk", "bad_header"}, lambda way=way, data=data: battery.ways.http(way, data)) for way in WAYS]
+    battery.run(items)
 
 
 @pytest.mark.parametrize("path,code", [
