@@ -25,7 +25,8 @@ put_name(struct slot *slot, size_t number)
 		n++;
 	}
 	if (slot->role == ROLE_WORKER)
-		(void)snprintf(slot->name + n, sizeof slot->name - n, ".%zu", number);
+		(void)snprintf(slot->name + n, sizeof slot->name - n, ".%u",
+			       (unsigned)(number % 100));
 }
 
 static enum status
