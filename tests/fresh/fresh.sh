@@ -15,9 +15,6 @@ if [ -z "$mirror" ]; then
 	exit 1
 fi
 finish() {
-	for m in dev/pts dev/shm dev sys proc; do
-		umount -l "$root/$m" 2>/dev/null || true
-	done
 	rm -rf --one-file-system "$root"
 }
 trap finish EXIT
@@ -28,11 +25,22 @@ debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" 2>&1 || {
 rm -f "$root.log"
 cp /etc/resolv.conf /etc/hosts "$root/etc/" 2>/dev/null || true
 cp -r /usr/local/share/ca-certificates "$root/usr/local/share/" 2>/dev/null || true
-mount -t proc proc "$root/proc"
-mount --rbind /dev "$root/dev"
-mount --make-rslave "$root/dev"
-mount -t sysfs sys "$root/sys"
-mkdir -p "$root/src/project"
-git -C "$top" ls-files -z -co --exclude-standard | (cd "$top" && xargs -0 cp --parents -t "$root/src/project" 2>/dev/null)
-chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb \
-	sh -ec 'cd /src/project && exec "$@"' sh "$@"
+mkdir -p "$root/src/project" "$root/old"
+git -C "$top" ls-files -z -co --exclude-standard |
+	(cd "$top" && xargs -0 cp --parents -t "$root/src/project" 2>/dev/null)
+# A chroot may make no user namespace, so the new root becomes the root of a mount
+# namespace; its mounts go with it.
+unshare --mount --propagation private sh -ec '
+	root=$1
+	shift
+	mount --bind "$root" "$root"
+	mount -t proc proc "$root/proc"
+	mount --rbind /dev "$root/dev"
+	mount -t sysfs sys "$root/sys"
+	mount -t tmpfs tmpfs "$root/run"
+	cd "$root"
+	pivot_root . old
+	umount -l /old
+	cd /src/project
+	exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb "$@"
+' sh "$root" "$@"
