@@ -20,12 +20,13 @@ ns_put_rules(struct buf *b)
 {
 	buf_put(b, STR("table inet sandgate {\n"
 		       "\tchain capture {\n"
-		       "\t\ttype nat hook output priority -100; policy accept;\n"
-		       "\t\tip daddr 127.0.0.0/8 return\n"
-		       "\t\tip6 daddr ::1 return\n"));
-	buf_putf(b, "\t\tip daddr 198.18.0.1 tcp dport %d return\n", NS_PROXY_PORT);
+		       "\t\ttype nat hook output priority -100; policy accept;\n"));
+	/* On loopback too: that is where resolv.conf of many hosts points. */
 	buf_putf(b, "\t\ttcp dport 53 redirect to :%d\n", NS_DNS_PORT);
 	buf_putf(b, "\t\tudp dport 53 redirect to :%d\n", NS_DNS_PORT);
+	buf_put(b, STR("\t\tip daddr 127.0.0.0/8 return\n"
+		       "\t\tip6 daddr ::1 return\n"));
+	buf_putf(b, "\t\tip daddr 198.18.0.1 tcp dport %d return\n", NS_PROXY_PORT);
 	buf_putf(b, "\t\tmeta l4proto tcp redirect to :%d\n\t}\n", NS_TCP_PORT);
 	buf_put(b, STR("\tchain silence {\n"
 		       "\t\ttype filter hook output priority 0; policy accept;\n"

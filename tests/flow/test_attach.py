@@ -8,6 +8,8 @@ import os
 import signal
 import socket
 import struct
+import subprocess
+import sys
 
 import pytest
 
@@ -184,3 +186,32 @@ def test_without_control_no_token_passes(gate):
     finally:
         os.kill(pid, signal.SIGCONT)
     wait_for(lambda: login(g, "ci", TOKEN) == "denied_by_policy")
+
+
+ASK = """
+import socket, sys
+query = b"\\x12\\x34\\x01\\0\\0\\1\\0\\0\\0\\0\\0\\0\\x08sandgate\\x08internal\\0\\0\\1\\0\\1"
+with socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM) as s:
+    s.settimeout(5)
+    s.connect((sys.argv[1], 53))
+    s.send(query)
+    print(socket.inet_ntoa(s.recv(512)[-4:]))
+"""
+
+
+@pytest.mark.parametrize("server", ["127.0.0.53", "127.0.0.11", "::1", "198.51.100.53", "2001:db8::53"])
+def test_an_attached_process_is_answered_whatever_its_resolv_conf_says(gate, server):
+    g = gate()
+    inside = subprocess.Popen(["unshare", "-rn", "sleep", "60"])
+    try:
+        enter = ["nsenter", "-t", str(inside.pid), "-U", "--preserve-credentials", "-n"]
+        wait_for(lambda: os.stat(f"/proc/{inside.pid}/ns/net").st_ino != os.stat("/proc/self/ns/net").st_ino)
+        done = g.cli("attach", "--pid", inside.pid, "--sandbox", "web", "--policy", "coding")
+        assert done.returncode == 0, done.stderr
+        if "without nft" in done.stdout:
+            pytest.skip("no nft: the resolver must be one that isn't on loopback")
+        told = subprocess.run([*enter, sys.executable, "-c", ASK, server], capture_output=True, text=True, timeout=20)
+        assert told.stdout.strip() == "198.18.0.1", told.stderr
+    finally:
+        inside.kill()
+        inside.wait()
