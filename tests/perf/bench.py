@@ -65,7 +65,7 @@ def build():
     base = next((p for p in (ROOT / "build/release/libbase.a", ROOT / "build/bench/libbase.a") if p.exists()), None)
     if base is None:
         sys.exit("bench: build/release is not built")
-    for name, more in (("origin", []), ("load", ["measure.c"]), ("dnsload", ["measure.c"])):
+    for name, more in (("origin", []), ("load", ["measure.c"]), ("dnsload", ["measure.c"]), ("fdpass", [])):
         sources = [ROOT / "tests/perf" / s for s in [f"{name}.c", *more]]
         subprocess.run(["cc", "-O2", "-g", "-std=gnu17", "-D_GNU_SOURCE", f"-I{ROOT}", "-o", OUT / name,
                         *sources, base], check=True)
@@ -301,6 +301,12 @@ def run_cost(options, folder, record):
         subprocess.run(["cmake", "--build", where], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         variants.append((name, where / "bin"))
     found = {load[0]: {} for load in LOADS}
+    passing = [json.loads(subprocess.run([OUT / "fdpass"], check=True, capture_output=True,
+                                         preexec_fn=peers.pin(peers.PEER_CPU)).stdout) for _ in range(options.pairs)]
+    record["fdpass"] = passing
+    extra = [p["passed"] - p["plain"] for p in passing]
+    print("\n  one ask and its answer: %d ns, with a descriptor each way %d ns more (%d-%d)" % (
+        statistics.median(p["plain"] for p in passing), statistics.median(extra), min(extra), max(extra)))
     for i in range(options.pairs):
         for name, bins in variants[i % len(variants):] + variants[:i % len(variants)]:
             g = peers.Sandgate(pathlib.Path(tempfile.mkdtemp(dir=folder)), bins, name)
