@@ -269,16 +269,32 @@ reload_asker_gone(struct super *s, const struct ask_line *line)
 
 /* ---- the start ---- */
 
+/* What was made at the start stays as it is; who changed it must hear so. */
 static void
-note_what_waits(struct super *s, const struct image *next)
+note_what_waits(struct reload *r)
 {
-	static const enum option fixed[] = { OPT_STATE_DIR, OPT_ADMIN_ADDRESS };
+	static const struct {
+		enum option option;
+		bool is_number;
+		const char *key;
+	} fixed[] = {
+		{ OPT_STATE_DIR, false, "state_dir" },
+		{ OPT_ADMIN_ADDRESS, false, "admin.address" },
+		{ OPT_WORKERS, true, "workers" },
+	};
+	const struct image *next = r->next.image, *now = r->super->policy.image;
 
 	for (size_t i = 0; i < COUNT_OF(fixed); i++) {
-		if (!str_eq(image_text(next, fixed[i]),
-			    image_text(s->policy.image, fixed[i])))
-			log_info(&s->log, "state_dir and admin.address change with a "
-					  "new start only");
+		enum option o = fixed[i].option;
+		bool is_same =
+			fixed[i].is_number
+				? image_number(next, o) == image_number(now, o)
+				: str_eq(image_text(next, o), image_text(now, o));
+		if (!is_same)
+			buf_putf(&r->messages,
+				 "%s: warning: `%s` has changed; that takes effect "
+				 "after a restart\n",
+				 r->super->config, fixed[i].key);
 	}
 }
 
@@ -296,7 +312,7 @@ compiled(struct super *s, enum status st, struct policy *p, struct str text)
 	}
 	r->next = *p;
 	r->next.generation = ++s->generations;
-	note_what_waits(s, r->next.image);
+	note_what_waits(r);
 	st = super_check_kernel(r->next.image, &why);
 	if (st == ST_OK)
 		st = bind_listeners(s, r->next.image, &s->listeners, &why,
