@@ -124,6 +124,39 @@ static_who(const struct image *im, const struct image_sandbox *s, uint32_t index
 			     .trusts_ca = s->trusts_ca != 0 };
 }
 
+/* Handles are indices, and tokens change: a grant follows its sandbox by id, and ends
+ * with the token that it was given for. */
+static uint32_t
+handle_after(const struct who_table *t, const struct image *im, uint32_t handle)
+{
+	size_t old_n, n;
+	const struct image_sandbox *old = image_sandboxes(t->image, &old_n), *s;
+
+	if (handle >= HANDLE_ATTACHED)
+		return handle;
+	if (handle == HANDLE_NONE || handle > old_n)
+		return HANDLE_NONE;
+	old += handle - 1;
+	s = image_sandbox_by_id(im, image_str(t->image, old->id));
+	if (s == NULL ||
+	    memcmp(s->token_hash, old->token_hash, sizeof s->token_hash) != 0)
+		return HANDLE_NONE;
+	return 1 + (uint32_t)(s - image_sandboxes(im, &n));
+}
+
+static void
+carry_grants(struct who_table *t, const struct image *im)
+{
+	size_t at = 0;
+	struct str key;
+	void *value;
+
+	while (t->image != NULL && map_next(&t->granted, &at, &key, &value)) {
+		struct grant *g = value;
+		g->handle = handle_after(t, im, g->handle);
+	}
+}
+
 enum status
 who_set_image(struct who_table *t, const struct image *im)
 {
@@ -139,6 +172,7 @@ who_set_image(struct who_table *t, const struct image *im)
 		return ST_NOMEM;
 	for (size_t i = 0; i < n; i++)
 		statics[i] = static_who(im, &s[i], (uint32_t)i);
+	carry_grants(t, im);
 	free(t->statics);
 	t->statics = statics;
 	t->statics_n = n;

@@ -28,7 +28,9 @@ struct who_table;
 
 enum status who_new(struct who_table **ret_t) MUSTCHECK;
 void who_free(struct who_table *t);
-/* Static sandboxes and the policies' indices are read from im from now on. */
+/* Static sandboxes and the policies' indices are read from im from now on; the image
+ * before it is still open.  Grants stay with their sandbox, unless its token changed or
+ * it is gone. */
 enum status who_set_image(struct who_table *t, const struct image *im) MUSTCHECK;
 
 enum status who_attach(struct who_table *t, uint32_t handle, uint64_t netns_cookie,

@@ -147,8 +147,8 @@ conn_is_same_sandbox(const struct conn *c)
 
 	if (c->limit == NULL)
 		return true;
-	if (c->limit->handle == HANDLE_NONE || c->by_token)
-		return c->limit->handle != HANDLE_NONE;
+	if (c->limit->handle == HANDLE_NONE)
+		return false;
 	who = who_by_socket(c->w->role.who, c->io.fd);
 	return who != NULL && str_eq(who->id, str_from(c->limit->id));
 }

@@ -128,6 +128,47 @@ a_grant_holds_for_one_socket(void **state)
 }
 
 static void
+next_policy(struct fixture *f, const char *with)
+{
+	struct image *old = f->im;
+
+	f->im = make_image(with);
+	assert_int_equal(who_set_image(f->t, f->im), ST_OK);
+	image_close(old);
+}
+
+#define HASH_A "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+#define HASH_B "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a09"
+
+static void
+a_grant_follows_its_sandbox_and_ends_with_its_token(void **state)
+{
+	struct fixture *f = *state;
+	struct pair p = connect_from("127.0.0.7");
+	const struct who *w;
+
+	next_policy(f, "sandboxes:\n"
+		       "  - {id: z, token_sha256: " HASH_B ", policy: p}\n"
+		       "  - {id: t, token_sha256: " HASH_A ", policy: p}\n"
+		       "policies: {p: {allow: []}}\n");
+	w = who_by_id(f->t, STR("t"));
+	assert_int_equal(who_grant(f->t, cookie(p.accepted, 57), w->handle), ST_OK);
+	/* Another place in the list is another handle. */
+	next_policy(f, "sandboxes:\n"
+		       "  - {id: t, token_sha256: " HASH_A ", policy: p}\n"
+		       "  - {id: z, token_sha256: " HASH_B ", policy: p}\n"
+		       "policies: {p: {allow: []}}\n");
+	w = who_by_socket(f->t, p.accepted);
+	assert_non_null(w);
+	assert_true(str_eq(w->id, STR("t")));
+	next_policy(f, "sandboxes:\n"
+		       "  - {id: t, token_sha256: " HASH_B ", policy: p}\n"
+		       "policies: {p: {allow: []}}\n");
+	assert_null(who_by_socket(f->t, p.accepted));
+	pair_close(&p);
+}
+
+static void
 the_oldest_grant_goes_first(void **state)
 {
 	struct fixture *f = *state;
@@ -228,6 +269,7 @@ main(void)
 		TEST(a_connection_is_known_by_its_source),
 		TEST(a_datagram_is_known_by_its_source),
 		TEST(a_grant_holds_for_one_socket),
+		TEST(a_grant_follows_its_sandbox_and_ends_with_its_token),
 		TEST(the_oldest_grant_goes_first),
 		TEST(an_attached_sandbox_keeps_its_names_and_follows_its_policy),
 		TEST(the_own_namespace_cannot_be_attached),
