@@ -93,6 +93,15 @@ put_pins(struct buf *b, const struct gateway_rules *r)
 		else
 			buf_putf(b, "\t\tip6 saddr %.*s drop\n", STR_ARG(text));
 	}
+	/* Frames between neighbours of one bridge are routed by nobody: no other table
+	 * sees them. */
+	buf_put(b, STR("\t}\n\tchain between {\n"
+		       "\t\ttype filter hook forward priority -300; policy accept;\n"));
+	for (size_t i = 0; i < r->pins_n; i++)
+		buf_putf(b,
+			 "\t\tiifname \"%s\" counter drop\n\t\toifname \"%s\" "
+			 "counter drop\n",
+			 r->pins[i].port, r->pins[i].port);
 	buf_put(b, STR("\t}\n}\n"));
 }
 

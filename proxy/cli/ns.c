@@ -30,7 +30,7 @@ ns_put_rules(struct buf *b)
 	buf_putf(b, "\t\tmeta l4proto tcp redirect to :%d\n\t}\n", NS_TCP_PORT);
 	buf_put(b, STR("\tchain silence {\n"
 		       "\t\ttype filter hook output priority 0; policy accept;\n"
-		       "\t\tip daddr != 127.0.0.0/8 meta l4proto icmp drop\n"
+		       "\t\tip daddr != 127.0.0.0/8 icmp type echo-request drop\n"
 		       "\t\tip6 daddr != ::1 icmpv6 type echo-request drop\n"
 		       "\t}\n}\n"));
 }
@@ -130,7 +130,9 @@ lo_alone(bool take, struct buf *why)
 		const char *const del[] = {
 			"ip", "link", "del", "dev", i->if_name, NULL
 		};
-		if (take && ns_tool(del, STR(""), true) == 0)
+		/* One end of a pair goes with the other. */
+		if (take && (ns_tool(del, STR(""), true) == 0 ||
+			     if_nametoindex(i->if_name) == 0))
 			continue;
 		buf_putf(why,
 			 "the namespace has the interface %s; only lo may be there "
