@@ -188,6 +188,20 @@ check_admin(struct build *b)
 		report_error(b->report, n->at, "HOST:PORT needs admin.token_sha256");
 }
 
+/* It runs, and refuses all that has a name: nobody means that. */
+static void
+check_resolver(struct build *b, const struct node *root)
+{
+	const struct image_option *o = draft_table(b->draft, IMAGE_OPTIONS);
+
+	if (b->report->errors == 0 && draft_count(b->draft, IMAGE_PATTERNS) > 0 &&
+	    draft_count(b->draft, IMAGE_RESOLVERS) == 0 &&
+	    draft_count(b->draft, IMAGE_NAMES) == 0 &&
+	    o[OPT_UPSTREAM_PROXY].text.length == 0)
+		report_warning(b->report, root->at,
+			       "no `resolver.servers`: no host name can be resolved");
+}
+
 static void
 check_order(struct build *b, enum option low, enum option high)
 {
@@ -217,6 +231,7 @@ build_main(struct build *b, const struct node *root)
 	check_twin_names(b, root);
 	check_geo(b);
 	check_admin(b);
+	check_resolver(b, root);
 	check_order(b, OPT_RESOLVER_TTL_MIN, OPT_RESOLVER_TTL_MAX);
 	check_order(b, OPT_LIMIT_LINE, OPT_LIMIT_HEAD);
 }

@@ -82,6 +82,15 @@ def test_warnings_fail_only_when_asked(config):
     assert cli("check", "-c", path, "--werror").returncode == 1
 
 
+def test_names_that_nobody_resolves_are_warned_of(config):
+    told = cli("check", "-c", config("policies: {p: {allow: [{hosts: [a.test]}]}}\n"))
+    assert told.returncode == 0 and "no `resolver.servers`" in told.stderr
+    for rest in ("resolver: {servers: [127.0.0.53]}", "resolver: {hosts: {a.test: [127.0.0.9]}}",
+                 "upstream_proxy: {address: 'proxy.test:3128'}"):
+        path = config(f"{rest}\npolicies: {{p: {{allow: [{{hosts: [a.test]}}]}}}}\n")
+        assert cli("check", "-c", path, "--werror").returncode == 0
+
+
 def test_a_test_in_the_file_that_fails_is_told(config):
     path = config(GOOD + "tests:\n"
                   "  - {sandbox: demo, url: 'https://static.example.com/', expect: deny}\n"

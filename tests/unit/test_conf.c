@@ -10,8 +10,10 @@ struct row {
 	const char *text, *messages;
 };
 
-#define P "policies:\n  p:\n    allow:\n"
-#define R P "      - "
+/* Without one there is a warning of that. */
+#define RESOLVER "resolver: {servers: [192.0.2.1]}\n"
+#define P        "policies:\n  p:\n    allow:\n"
+#define R        P "      - "
 
 static const struct row rows[] = {
 	{ "workers: 2\n", "" },
@@ -112,7 +114,8 @@ static const struct row rows[] = {
 	{ R "{hosts: ['*.github.io']}\n",
 	  "t.yaml:4:18: `*.github.io` covers sites of many owners on shared hosting; "
 	  "name the hosts, or say `shared_suffix: true`\n" },
-	{ R "{hosts: ['*.github.io'], ports: [80], shared_suffix: true}\n", "" },
+	{ R "{hosts: ['*.github.io'], ports: [80], shared_suffix: true}\n" RESOLVER,
+	  "" },
 	{ R "{hosts: ['*']}\n", "t.yaml:4:18: `*`: `*` can only be the whole first "
 				"label, like *.example.com\n" },
 	{ R "{hosts: ['a.*.test']}\n", "t.yaml:4:18: `a.*.test`: `*` can only be the "
@@ -135,13 +138,13 @@ static const struct row rows[] = {
 	{ R "{hosts: ['a b.test']}\n", "t.yaml:4:18: `a b.test` is not a host name\n" },
 	{ R "{hosts: []}\n",
 	  "t.yaml:4:17: `hosts` is empty; list something or leave it out\n" },
-	{ R "{hosts: a.test}\n", "" },
+	{ R "{hosts: a.test}\n" RESOLVER, "" },
 	/* rules */
 	{ R "{host: [a.test]}\n",
 	  "t.yaml:4:9: an allow rule must name `hosts` (or `cidrs` with protocol: "
 	  "tcp)\n"
 	  "t.yaml:4:10: unknown key `host`; did you mean hosts?\n" },
-	{ R "{hosts: [a.test], ports: ['443', 9000-9100]}\n", "" },
+	{ R "{hosts: [a.test], ports: ['443', 9000-9100]}\n" RESOLVER, "" },
 	{ R "{hosts: [a.test], ports: [0]}\n",
 	  "t.yaml:4:35: `0` is not a port; write 1 to 65535, or a range like "
 	  "9000-9100\n" },
@@ -171,7 +174,7 @@ static const struct row rows[] = {
 	  "t.yaml:4:58: `/../x`: `.` and `..` never reach a rule: such requests are "
 	  "refused\n"
 	  "t.yaml:4:65: `/a**`: `**` must be a whole segment\n" },
-	{ R "{hosts: [a.test], methods: [GET]}\n",
+	{ R "{hosts: [a.test], methods: [GET]}\n" RESOLVER,
 	  "t.yaml:4:9: warning: TLS hides methods and paths: on port 443 this rule "
 	  "gives needs_interception, only plain HTTP passes\n" },
 	{ R "{hosts: [a.test], addresses: [169.254.169.254]}\n",
@@ -188,7 +191,7 @@ static const struct row rows[] = {
 	  "t.yaml:4:43: `x` is not the number of a network, like 64500\n" },
 	{ "policies:\n  p: {allow: [], deny: [{hosts: [a.test], protocol: tcp}]}\n",
 	  "t.yaml:2:43: a deny rule covers every protocol; leave `protocol` out\n" },
-	{ "policies:\n  p: {deny: [{hosts: [a.test]}]}\n",
+	{ "policies:\n  p: {deny: [{hosts: [a.test]}]}\n" RESOLVER,
 	  "t.yaml:2:3: warning: policy `p` has no `allow`: nothing passes\n" },
 	/* references */
 	{ "sandboxes: [{id: a, policy: codng}]\npolicies: {coding: {allow: []}}\n",
