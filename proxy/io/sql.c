@@ -119,8 +119,13 @@ enum status
 sql_open_writer(const char *path, sqlite3 **ret_db)
 {
 	sqlite3 *db = NULL;
-	enum status st = register_as_is();
+	enum status st;
 
+	/* No threads, so no locks, and nobody asks how much memory it uses.  Too late
+	 * if the library is in use already, which only costs the time. */
+	(void)sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
+	(void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+	st = register_as_is();
 	if (st == ST_OK)
 		st = open_with(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, as_is,
 			       &db);
