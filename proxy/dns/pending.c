@@ -188,6 +188,8 @@ pending_start(struct query *q)
 	struct dns *d = q->dns;
 	struct pending *p;
 
+	if (!role_has_ledger(&d->role))
+		return query_fail(q, ST_NO_LEDGER);
 	if (!d->dialer)
 		return query_fail(q, ST_NO_DIALER);
 	if (q->quota->pending >= QUOTA_PENDING || d->pendings_n >= PENDING_MAX)

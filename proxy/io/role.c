@@ -453,3 +453,9 @@ role_row(struct role_self *r, const struct row *row)
 	return st;
 }
 #endif
+
+bool
+role_has_ledger(const struct role_self *r)
+{
+	return r->ring != NULL && rowring_is_open(r->ring);
+}

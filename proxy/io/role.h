@@ -95,5 +95,7 @@ void role_drained(struct role_self *r, uint32_t seq);
  * ST_NO_LEDGER: deny. */
 struct row role_row_begin(struct role_self *r, enum row_kind kind, const struct who *w);
 enum status role_row(struct role_self *r, const struct row *row) MUSTCHECK;
+/* No ledger, no way out: asked before anything is done for a sandbox outside. */
+bool role_has_ledger(const struct role_self *r);
 
 #endif

@@ -1,6 +1,7 @@
 #include "proxy/io/rowring.h"
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,6 +20,8 @@ struct shared {
 	_Alignas(64) uint64_t magic;
 	_Alignas(64) uint64_t head;    /* written by the writer only */
 	_Alignas(64) uint64_t tail;    /* written by the reader only */
+	uint32_t stopped;              /* by the reader: it can't store */
+	uint32_t deserted;             /* by super: there is no reader */
 	_Alignas(64) uint32_t waiting; /* the reader found nothing and wants the bell */
 };
 
@@ -171,6 +174,19 @@ has_room(const struct rowring *r, size_t n, bool refusal)
 	return used <= limit && n <= limit - used;
 }
 
+static bool
+has_reader(const struct rowring *r)
+{
+	return __atomic_load_n(&r->shared->stopped, __ATOMIC_RELAXED) == 0 &&
+	       __atomic_load_n(&r->shared->deserted, __ATOMIC_RELAXED) == 0;
+}
+
+bool
+rowring_is_open(const struct rowring *r)
+{
+	return has_reader(r) && has_room(r, record_size(ROW_MAX), false);
+}
+
 static void
 ring_bell(struct rowring *r)
 {
@@ -186,11 +202,21 @@ ring_bell(struct rowring *r)
 		return; /* its counter is full: the reader is awake */
 }
 
+/* Ends and refusals let nothing out, and there may be room: they are kept. */
+static bool
+is_start(const struct row *row)
+{
+	return row->kind == ROW_TUNNEL_START || row->kind == ROW_REQUEST ||
+	       row->kind == ROW_DNS;
+}
+
 enum status
 rowring_put(struct rowring *r, const struct row *row)
 {
 	struct str bytes;
 
+	if (is_start(row) && !has_reader(r))
+		return ST_NO_LEDGER;
 	buf_clear(&r->row);
 	row_put(&r->row, row);
 	enum status st = buf_finish(&r->row, &bytes);
@@ -266,4 +292,20 @@ rowring_advance(struct rowring *r)
 {
 	r->tail = r->at;
 	__atomic_store_n(&r->shared->tail, r->tail, __ATOMIC_RELEASE);
+}
+
+void
+rowring_stop(struct rowring *r, bool is_stopped)
+{
+	__atomic_store_n(&r->shared->stopped, is_stopped, __ATOMIC_RELAXED);
+}
+
+enum status
+rowring_desert(int memfd, bool is_deserted)
+{
+	uint32_t word = is_deserted;
+	ssize_t n =
+		pwrite(memfd, &word, sizeof word, offsetof(struct shared, deserted));
+
+	return n == (ssize_t)sizeof word ? ST_OK : ST_SYSTEM;
 }

@@ -9,7 +9,8 @@
  * head is moved with release order after the bytes are there: a writer killed in the
  * middle leaves no half row.  Each side trusts only its own cursor; what the reader
  * finds is checked (length, CRC-32) before use.  A full ring gives ST_NO_LEDGER, and
- * the caller denies.
+ * the caller denies; so does a ring whose reader can't store, or has been gone for a
+ * while, to every row that would let something out.
  */
 #include "proxy/io/row.h"
 
@@ -24,8 +25,15 @@ enum status rowring_open_writer(int memfd, int bell, struct rowring **ret_r) MUS
 enum status rowring_open_reader(int memfd, struct rowring **ret_r) MUSTCHECK;
 void rowring_close(struct rowring *r);
 
+/* Would a row that lets something out be taken?  Asked before a name is looked up or a
+ * connection made for it; the row itself may still be refused. */
+bool rowring_is_open(const struct rowring *r);
 /* Denials may use all but ROWRING_RESERVE, so that they can't stop allowed traffic. */
 enum status rowring_put(struct rowring *r, const struct row *row) MUSTCHECK;
+/* The reader: what is in the ring can't be stored just now, or can again. */
+void rowring_stop(struct rowring *r, bool is_stopped);
+/* Super: there is no reader, or there is one again. */
+enum status rowring_desert(int memfd, bool is_deserted) MUSTCHECK;
 /* The next row's bytes, copied into b (cleared first; its max at least ROW_MAX), or
  * ST_END, after which the bell tells of more.  ST_BAD_MESSAGE: the writer lied, or its
  * memory is damaged; what it had written up to then is skipped. */

@@ -112,6 +112,8 @@ drain_add(struct drain *d, uint8_t slot, int memfd, int bell)
 	x->bell = bell;
 	x->slot = slot;
 	x->is_fresh = true;
+	/* Also takes away what an earlier ledger said before it died. */
+	rowring_stop(x->ring, d->is_stopped);
 	d->sources[d->sources_n++] = x;
 	loop_io_init(&x->io, d->loop, bell, on_bell, x);
 	loop_io_want(&x->io, LOOP_READ);
@@ -263,18 +265,32 @@ step_back(struct drain *d)
 }
 
 static void
+stop_writers(struct drain *d, bool is_stopped)
+{
+	if (d->is_stopped == is_stopped)
+		return;
+	d->is_stopped = is_stopped;
+	for (size_t i = 0; i < d->sources_n; i++)
+		rowring_stop(d->sources[i]->ring, is_stopped);
+	if (is_stopped)
+		log_error(d->log, "egress stops until rows can be stored");
+}
+
+static void
 failed(struct drain *d, enum status st)
 {
-	if (d->retry_ms == 0)
-		log_error(d->log,
-			  "rows can't be stored (%s: %s); egress stops when the rings "
-			  "are full",
-			  status_code(st), sqlite3_errmsg(d->store->db));
+	if (d->retry_ms == 0) {
+		log_error(d->log, "rows can't be stored (%s: %s)", status_code(st),
+			  sqlite3_errmsg(d->store->db));
+		d->failed_ms = clock_mono_ms();
+	}
 	d->retry_ms = d->retry_ms == 0 ? RETRY_FIRST_MS
 				       : num_min(d->retry_ms * 2, RETRY_MAX_MS);
 	if (d->store->is_open)
 		store_rollback(d->store);
 	step_back(d);
+	if (clock_mono_ms() - d->failed_ms >= DRAIN_PATIENCE_MS)
+		stop_writers(d, true);
 }
 
 static void
@@ -295,6 +311,7 @@ stored(struct drain *d, uint64_t rows, uint64_t counted)
 	if (d->retry_ms != 0)
 		log_info(d->log, "rows are stored again");
 	d->retry_ms = 0;
+	stop_writers(d, false);
 	stats_add(d->stats, STAT_ROWS_STORED, (int64_t)rows);
 	stats_add(d->stats, STAT_ROWS_AGGREGATED, (int64_t)counted);
 }

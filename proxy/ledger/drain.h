@@ -9,7 +9,8 @@
  * found again in the ring and nothing up to it is stored twice.
  *
  * When the disk is full or fails, nothing is advanced and the batch is tried again
- * later: the rings fill, and egress stops until there is room.
+ * later.  After DRAIN_PATIENCE_MS of that the writers are told to let nothing out,
+ * until a batch is stored.
  */
 #include "proxy/base/log.h"
 #include "proxy/io/loop.h"
@@ -19,7 +20,7 @@
 
 struct source;
 
-enum { DRAIN_ROWS = 2048, DRAIN_SOURCES = 256 };
+enum { DRAIN_ROWS = 2048, DRAIN_SOURCES = 256, DRAIN_PATIENCE_MS = 100 };
 
 struct drain {
 	struct loop *loop;
@@ -34,6 +35,8 @@ struct drain {
 	uint64_t look_due_ms; /* while look is set */
 	uint64_t sync_ms;     /* 0: at once */
 	uint64_t retry_ms;    /* 0: the last batch was stored */
+	uint64_t failed_ms;   /* since when nothing can be stored */
+	bool is_stopped;      /* the writers have been told */
 	struct buf rows[2];
 };
 

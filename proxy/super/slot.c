@@ -3,6 +3,8 @@
 
 #include "proxy/super/super.h"
 
+enum { LEDGER_PATIENCE_MS = 1000 };
+
 bool
 slot_writes_rows(enum role r)
 {
@@ -62,11 +64,49 @@ open_own(struct super *s)
 	return st == ST_OK ? stats_open(own->stats, true, &s->stats) : st;
 }
 
+static void
+desert_rings(struct super *s, bool is_deserted)
+{
+	s->is_deserted = is_deserted;
+	for (size_t i = 0; i < s->slots_n; i++) {
+		if (s->slots[i].ring >= 0 &&
+		    rowring_desert(s->slots[i].ring, is_deserted) != ST_OK)
+			log_error(&s->log,
+				  "%s: its ring can't be told about the ledger",
+				  s->slots[i].name);
+	}
+}
+
+static void
+ledger_is_gone(void *ctx)
+{
+	struct super *s = ctx;
+
+	log_error(&s->log, "no ledger: egress stops until it serves again");
+	desert_rings(s, true);
+}
+
+void
+slots_ledger_died(struct super *s)
+{
+	if (!s->is_deserted && !loop_timer_is_set(&s->ledger_gone))
+		loop_timer_set(&s->ledger_gone, LEDGER_PATIENCE_MS);
+}
+
+void
+slots_ledger_serves(struct super *s)
+{
+	loop_timer_clear(&s->ledger_gone);
+	if (s->is_deserted)
+		desert_rings(s, false);
+}
+
 enum status
 slots_make(struct super *s)
 {
 	enum status st = ST_OK;
 
+	loop_timer_init(&s->ledger_gone, s->loop, ledger_is_gone, s);
 	for (size_t i = 0; i < COUNT_OF(order) && st == ST_OK; i++)
 		st = slot_add(s, order[i], 0);
 	for (size_t i = 0; i < s->workers_n && st == ST_OK; i++)

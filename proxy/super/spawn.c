@@ -312,6 +312,8 @@ started(void *ctx, enum status st, struct ask_msg *m)
 	slot->jail.landlock_abi = wire_u8(&w);
 	slot->jail.landlock = slot->jail.landlock_abi > 0;
 	slot->state = SLOT_SERVING;
+	if (slot->role == ROLE_LEDGER)
+		slots_ledger_serves(s);
 	super_row(s, ROW_ROLE_START, ST_OK, str_from(slot->name));
 	if (slot->generation != s->policy.generation)
 		spawn_kill(
@@ -407,6 +409,8 @@ slot_died(struct slot *slot, int how)
 	reload_role_gone(slot);
 	if (!slot->is_stopping)
 		tell_death(slot, pid, how);
+	if (!slot->is_stopping && slot->role == ROLE_LEDGER)
+		slots_ledger_died(s);
 	if (!s->is_ready && s->drain == NULL)
 		super_fail(s, slot->name, ST_INTERNAL);
 	else if (!slot->is_stopping)

@@ -106,7 +106,9 @@ struct super {
 	int synth_fds[2]; /* to write, to read */
 	int admin_fd;
 	bool admin_is_unix;
-	uint64_t generations; /* drawn so far */
+	struct loop_timer ledger_gone; /* set: its patience with a dead ledger runs */
+	bool is_deserted;              /* the rings have been told that nobody reads */
+	uint64_t generations;          /* drawn so far */
 	uint64_t started_us;
 	struct policy policy; /* in force */
 	struct listeners listeners;
@@ -135,7 +137,11 @@ void super_begin(struct super *s, struct policy *p); /* the first policy is here
 enum status super_check_kernel(const struct image *im, struct buf *why) MUSTCHECK;
 void super_ready(struct super *s); /* all serve */
 
-/* slot.c: the table of slots */
+/* slot.c: the table of slots, their rings */
+/* The ledger has died, or serves again.  Dead for longer than a restart takes, it stops
+ * egress: what is in the rings is kept, but nothing new goes out. */
+void slots_ledger_died(struct super *s);
+void slots_ledger_serves(struct super *s);
 enum status slots_make(struct super *s) MUSTCHECK;
 struct slot *slot_by_pid(struct super *s, pid_t pid);
 /* The slot with this role and number among its kind; NULL: none. */

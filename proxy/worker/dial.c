@@ -237,6 +237,9 @@ dial_start(struct conn *c, const struct dest *dest, enum policy_way way, dial_fn
 	struct dial *d;
 	enum status st;
 
+	/* The row comes with the connection; without a ledger there is none. */
+	if (!role_has_ledger(&w->role))
+		return ST_NO_LEDGER;
 	if (w->dialer == NULL)
 		return ST_NO_DIALER;
 	d = calloc(1, sizeof(*d));

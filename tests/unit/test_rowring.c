@@ -243,6 +243,29 @@ memory_that_may_shrink_is_refused(void **state)
 	(void)close(fd);
 }
 
+static void
+a_ring_that_nobody_can_empty_lets_nothing_out(void **state)
+{
+	struct scene *s = *state;
+
+	rowring_stop(s->r, true);
+	assert_int_equal(put(s, 1, ROW_REQUEST), ST_NO_LEDGER);
+	assert_int_equal(put(s, 1, ROW_TUNNEL_START), ST_NO_LEDGER);
+	assert_int_equal(put(s, 1, ROW_DNS), ST_NO_LEDGER);
+	/* What is over is told while there is room. */
+	assert_int_equal(put(s, 2, ROW_TUNNEL_END), ST_OK);
+	assert_int_equal(put(s, 3, ROW_DENY), ST_OK);
+	rowring_stop(s->r, false);
+	assert_int_equal(put(s, 4, ROW_REQUEST), ST_OK);
+	assert_int_equal(rowring_desert(s->memfd, true), ST_OK);
+	rowring_stop(s->r, false); /* not the reader's to take back */
+	assert_int_equal(put(s, 5, ROW_REQUEST), ST_NO_LEDGER);
+	assert_int_equal(rowring_desert(s->memfd, false), ST_OK);
+	assert_int_equal(put(s, 6, ROW_REQUEST), ST_OK);
+	for (uint64_t id = 2; id <= 6; id += id == 4 ? 2 : 1)
+		assert_int_equal(next_id(s), id);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int
@@ -253,6 +276,7 @@ main(void)
 		CASE(rows_come_out_in_order_and_stay_until_they_are_stored),
 		CASE(the_bell_rings_only_for_a_reader_that_found_nothing),
 		CASE(a_full_ring_refuses_denials_first_and_then_everything),
+		CASE(a_ring_that_nobody_can_empty_lets_nothing_out),
 		CASE(rows_go_around_the_end_of_the_ring),
 		CASE(a_restarted_writer_goes_on_where_the_dead_one_stopped),
 		CASE(a_writer_killed_at_any_moment_leaves_no_half_row),
