@@ -1,7 +1,11 @@
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proxy/super/super.h"
@@ -28,4 +32,17 @@ notify(const char *text)
 	(void)sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&sa,
 		     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
 	(void)close(fd);
+}
+
+void
+notify_reloading(void)
+{
+	struct timespec now = { 0 };
+	char text[64];
+
+	/* In us, as Type=notify-reload wants it. */
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	(void)snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
+		       (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
+	notify(text);
 }

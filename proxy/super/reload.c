@@ -66,6 +66,8 @@ finish(struct reload *r)
 	super_row(s, ROW_RELOAD, r->st, r->st == ST_OK ? str_from(detail) : text);
 	stats_add(s->stats, r->st == ST_OK ? STAT_RELOADS : STAT_RELOADS_REFUSED, 1);
 	answer(r);
+	if (s->drain == NULL)
+		notify("READY=1");
 	s->reload = NULL;
 	loop_defer(s->loop, reload_free, r);
 }
@@ -356,6 +358,7 @@ reload_start(struct super *s, struct ask_line *asker, uint32_t seq)
 		r->next.fds[i] = -1;
 	buf_init(&r->messages, SUPER_MESSAGE_MAX);
 	s->reload = r;
+	notify_reloading();
 	st = compile_start(s, compiled);
 	if (st != ST_OK)
 		refuse(r, st);

@@ -209,5 +209,6 @@ void drain_check(struct super *s); /* a role has died or answered */
 
 /* notify.c */
 void notify(const char *text); /* sd_notify; nothing when nobody listens */
+void notify_reloading(void);   /* until the next READY=1 */
 
 #endif

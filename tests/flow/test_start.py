@@ -5,6 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import time
 
 import pytest
 
@@ -320,3 +322,25 @@ def test_reloads_under_deaths_never_leave_two_policies(gate):
         wait_for(lambda: all(r["state"] == "serving" for r in g.status()["roles"]))
         wait_for(lambda: {r["generation"] for r in g.status()["roles"]} == {g.status()["generation"]})
     assert ask_proxy(g) == "denied_by_policy"
+
+
+@pytest.mark.parametrize("is_abstract", [False, True])
+def test_the_service_manager_is_told(gate, is_abstract):
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        path = os.path.join(folder, "notify")
+        s.bind("\0" + path if is_abstract else path)
+        s.settimeout(10)
+        g = gate(env={"NOTIFY_SOCKET": "@" + path if is_abstract else path})
+        assert s.recv(200) == b"READY=1"
+        before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        assert g.reload()[0] == 200
+        first, second = s.recv(200).split(b"\n"), s.recv(200)
+        assert first[0] == b"RELOADING=1" and second == b"READY=1"
+        name, value = first[1].split(b"=")
+        assert name == b"MONOTONIC_USEC"
+        assert before <= int(value) <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        # Also a reload that is refused is over.
+        assert g.reload("polices: {}\n")[0] == 422
+        assert s.recv(200).startswith(b"RELOADING=1") and s.recv(200) == b"READY=1"
+        assert g.stop() == 0
+        assert s.recv(200) == b"STOPPING=1"
