@@ -287,11 +287,42 @@ conn_origin(struct conn *c)
 	return dest_from_host(name, port, &c->dest);
 }
 
+/* The only thing known about it: the operator who forgot to register it looks for that.
+ */
+static void
+deny_stranger(struct conn *c)
+{
+	struct sockaddr_storage ss = { 0 };
+	socklen_t n = sizeof(ss);
+	struct exchange x;
+	struct buf b;
+	struct addr a;
+	uint16_t port;
+
+	conn_exchange(c, &x);
+	buf_init(&b, 64);
+	if (getpeername(c->io.fd, (struct sockaddr *)&ss, &n) == 0 &&
+	    addr_from_sockaddr((struct sockaddr *)&ss, &a, &port)) {
+		buf_put(&b, STR("from "));
+		addr_put(&b, &a);
+	}
+	if (b.st == ST_OK)
+		x.detail = str_of(b.p, b.len);
+	x.reason = ST_UNKNOWN_SANDBOX;
+	deny(c, &x);
+	buf_done(&b);
+}
+
 static void
 conn_begin_transparent(struct conn *c, const struct who *who)
 {
-	enum status st = who == NULL ? ST_UNKNOWN_SANDBOX : conn_identify(c, who);
+	enum status st;
 
+	if (who == NULL) {
+		deny_stranger(c);
+		return;
+	}
+	st = conn_identify(c, who);
 	if (st == ST_OK)
 		st = conn_origin(c);
 	if (st != ST_OK)

@@ -253,7 +253,8 @@ tunnel_new(struct conn *c, const struct exchange *x, struct str seen)
 	t->c = c;
 	t->x = *x;
 	t->x.dest = &c->dest;
-	t->x.detail = (struct str){ 0 };
+	/* `sandgate learn` must know it from a name that was only tunnelled. */
+	t->x.detail = x->way == WAY_TCP ? STR("tcp") : (struct str){ 0 };
 	t->held = copy;
 	t->held_n = seen.n;
 	conn_take(c, &tunnel_owner, t, on_early);

@@ -193,6 +193,7 @@ def config(origin, banner, mode, workers=1):
     tproxy = {"tproxy": True} if mode == "tproxy" else {}
     return {
         "workers": workers,
+        "timeouts": {"drain": "1s", "hello": "500ms"},
         "listeners": [
             {"name": "egress4", "kind": "transparent", "address": "0.0.0.0:15001", **tproxy},
             {"name": "egress6", "kind": "transparent", "address": "[::]:15001", **tproxy},
@@ -289,6 +290,9 @@ def test_a_tcp_rule_is_reached_by_the_address_that_dns_told(gateway, net, banner
     assert read_all(sock) == b"SSH-2.0-hello\r\n"
     start, = gateway.wait_rows(kind="tunnel_start")
     assert (start["host"], start["address"]) == (f"db.example.test:{banner}", f"127.0.0.1:{banner}")
+    assert start["detail"] == "tcp"
+    learned = gateway.cli("learn", "--sandbox", f"one{family}").stdout
+    assert "db.example.test" in learned and "protocol: tcp" in learned, learned
     # It is this sandbox's own name for it: to the other one it means nothing.
     assert read_all(net.connect(address, banner, box="two", family=family)) == b""
 
@@ -325,8 +329,9 @@ def test_a_source_that_nobody_registered_gets_nothing_and_a_row(gateway, net, or
         s.send(query("ok.example.test", A))
         with contextlib.suppress(TimeoutError):
             assert Answer(s.recv(4096)).addresses == []
-    row = gateway.wait_rows(kind="deny")[0]
-    assert row["code"] == "unknown_sandbox" and origin.seen == before
+    row = gateway.wait_rows(kind="deny", listener=f"egress{family}")[0]
+    assert (row["code"], row["detail"]) == ("unknown_sandbox", f"from {STRANGER[family]}")
+    assert origin.seen == before
 
 
 @FAMILIES
