@@ -1,0 +1,113 @@
+import importlib.util
+import json
+import os
+import pathlib
+import socket
+import struct
+import subprocess
+import sys
+import threading
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+FLOW = HERE.parent / "flow"
+sys.path[:0] = [str(HERE), str(FLOW)]
+
+
+def load(path, name):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+flow = load(FLOW / "conftest.py", "flow_conftest")
+gate = flow.gate
+INJECT = flow.BIN / "inject"
+ROLES = ["worker.0", "dns", "dialer", "ledger", "keeper", "control"]
+absent, counts = {}, {"injected": 0, "killed": 0}
+
+
+def inject(pid, *words):
+    """("returned", value) or ("killed", signal)"""
+    done = subprocess.run([str(INJECT), str(pid), *[str(w) for w in words]], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    how, value = done.stdout.split()
+    counts["injected"] += 1
+    counts["killed"] += how == "killed"
+    return how, int(value)
+
+
+class Sink:
+    """A listener on loopback that counts who comes, and echoes."""
+
+    def __init__(self, address="127.0.0.1"):
+        self.server = socket.create_server((address, 0))
+        self.port, self.got = self.server.getsockname()[1], 0
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        held = []
+        while True:
+            try:
+                c, _ = self.server.accept()
+            except OSError:
+                return
+            self.got += 1
+            held.append(c)
+            threading.Thread(target=self.echo, args=(c,), daemon=True).start()
+
+    @staticmethod
+    def echo(c):
+        try:
+            while data := c.recv(4096):
+                c.sendall(data)
+        except OSError:
+            pass
+
+
+def tunnel(g, source, host, port):
+    """(socket, first line of the answer)"""
+    s = socket.create_connection(g.proxy, source_address=(source, 0), timeout=8)
+    s.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+    return s, s.recv(4096).split(b"\r\n")[0]
+
+
+def serves(g, source, host, port):
+    try:
+        s, line = tunnel(g, source, host, port)
+        with s:
+            return b" 200" in line
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="session", autouse=True)
+def report():
+    yield
+    path = os.environ.get("SANDGATE_REPORT")
+    if path:
+        pathlib.Path(path).write_text(json.dumps({**counts, **{f"absent {k}": v for k, v in absent.items()}}))
+
+
+@pytest.fixture(autouse=True)
+def privileged():
+    if os.geteuid() != 0 or not INJECT.exists():
+        absent["jail"] = "needs root, and the injector, which is for x86-64"
+        pytest.skip(absent["jail"])
+
+
+@pytest.fixture
+def two(gate):
+    """Sandboxes a and b; each may reach its own sink only."""
+    sinks = Sink(), Sink()
+    g = gate({
+        "resolver": {"servers": ["127.0.0.1"], "timeout": "200ms", "tries": 1,
+                     "hosts": {"a.example.test": ["127.0.0.1"], "b.example.test": ["127.0.0.1"]}},
+        "sandboxes": [{"id": n, "source": f"127.0.0.7{i}", "policy": n} for i, n in ((1, "a"), (2, "b"))],
+        "policies": {n: {"allow": [{"hosts": [f"{n}.example.test"], "ports": [s.port], "protocol": "tcp", "addresses": ["127.0.0.0/8"]}]}
+                     for n, s in zip("ab", sinks)}})
+    yield g, *sinks
+    for s in sinks:
+        s.server.close()
