@@ -36,16 +36,14 @@ put_connection(struct buf *b, const struct h1_frame *f, bool keeps_te)
 		put_field(b, STR("Upgrade"), STR("websocket"));
 	if (keeps_te)
 		put_field(b, STR("TE"), STR("trailers"));
-	if (!f->is_upgrade && !f->is_close && !f->is_kept && !keeps_te)
+	if (!f->is_upgrade && !f->is_close && !keeps_te)
 		return;
 	buf_put(b, STR("Connection: "));
 	if (f->is_upgrade)
 		buf_put(b, STR("upgrade"));
 	else if (f->is_close)
 		buf_put(b, STR("close"));
-	else if (f->is_kept)
-		buf_put(b, STR("keep-alive"));
-	if (keeps_te && (f->is_upgrade || f->is_close || f->is_kept))
+	if (keeps_te && (f->is_upgrade || f->is_close))
 		buf_put(b, STR(", "));
 	buf_put(b, te);
 	buf_put(b, STR("\r\n"));

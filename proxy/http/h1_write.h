@@ -16,7 +16,6 @@ struct h1_frame {
 	enum body_kind body; /* how we frame what follows */
 	uint64_t length;     /* for BODY_LENGTH */
 	bool is_close;       /* say Connection: close */
-	bool is_kept;        /* say Connection: keep-alive, to HTTP/1.0 */
 	bool is_upgrade;     /* say Connection: upgrade and Upgrade: websocket */
 	bool keeps_expect;   /* requests: pass Expect: 100-continue on */
 	bool is_absolute;    /* requests to a parent proxy: target in absolute form */

@@ -119,6 +119,16 @@ client_eof(struct turn *t)
 	}
 }
 
+/* The kernel watches timeouts.stalled as well, and may be the first to see it. */
+static void
+client_gone(struct turn *t, int error)
+{
+	if (error == ETIMEDOUT)
+		stats_add(t->c->w->role.stats, STAT_TIMEOUT_STALLED, 1);
+	turn_end_exchange(t, error == ETIMEDOUT ? ST_TIMEOUT : ST_CLIENT_GONE);
+	conn_close(t->c);
+}
+
 static void
 read_client(struct turn *t)
 {
@@ -128,8 +138,7 @@ read_client(struct turn *t)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n < 0) {
-		turn_end_exchange(t, ST_CLIENT_GONE);
-		conn_close(t->c);
+		client_gone(t, errno);
 		return;
 	}
 	if (n == 0) {
@@ -149,12 +158,10 @@ write_client(struct turn *t)
 {
 	enum status st = out_resume(&t->out, now(t));
 
-	if (st == ST_END) {
-		turn_end_exchange(t, ST_CLIENT_GONE);
-		conn_close(t->c);
-	} else if (st == ST_OK && t->state == TURN_FLUSH) {
+	if (st == ST_END)
+		client_gone(t, errno);
+	else if (st == ST_OK && t->state == TURN_FLUSH)
 		turn_next(t);
-	}
 }
 
 static void

@@ -47,8 +47,7 @@ may_follow(const struct turn *t)
 	bool head_read = t->state == TURN_OPEN || t->state == TURN_HEAD;
 
 	return head_read && !t->is_last && !t->is_eof && t->request.is_persistent &&
-	       t->request.minor > 0 && h1_body_is_over(&t->body) &&
-	       !t->c->w->is_draining;
+	       h1_body_is_over(&t->body) && !t->c->w->is_draining;
 }
 
 static void

@@ -103,7 +103,6 @@ begin_reply(struct turn *t, struct gather *g)
 	t->reply_frame = (uint8_t)frame_for_client(t);
 	f.body = (enum body_kind)t->reply_frame;
 	f.is_close = !keeps_client(t) || !turn_request_is_over(t);
-	f.is_kept = !f.is_close && t->request.minor == 0;
 	if (f.is_close)
 		t->is_last = true;
 	put_head(t, g, &f);
