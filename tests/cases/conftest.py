@@ -39,7 +39,7 @@ CONFIG = {
                   {"name": "dns", "kind": "dns", "address": f"{w.WORLD4}:53"},
                   {"name": "dns6", "kind": "dns", "address": f"[{w.WORLD6}]:53"}],
     "resolver": {"servers": [w.RESOLVER], "timeout": "1s", "tries": 1},
-    "timeouts": {"request_head": "3s", "hello": "3s", "drain": "1s"},
+    "timeouts": {"request_head": "3s", "hello": "3s", "stalled": "2s", "drain": "1s"},
     "limits": {"connections": 2000, "connections_per_second": PLENTY, "connections_burst": PLENTY,
                "dns_per_second": 3000},
     "ledger": {"denials_per_second": PLENTY},

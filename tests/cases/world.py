@@ -310,6 +310,11 @@ class World:
         counts = {c["counter"]["name"]: c["counter"]["packets"] for c in listed if "counter" in c}
         return sum(counts.values()), list(self.sunk)
 
+    def forget(self):
+        """For the test of the oracle itself."""
+        run("nft", "reset", "counters", "table", "inet", "oracle")
+        self.sunk.clear()
+
     def close(self):
         for h in self.holders:
             h.kill()
