@@ -299,5 +299,6 @@ image_put_rule(struct buf *b, const struct image *im, uint32_t rule)
 		return;
 	}
 	buf_put(b, image_str(im, r[rule].file));
-	buf_putf(b, ":%u", r[rule].line);
+	buf_putc(b, ':');
+	buf_put_dec(b, r[rule].line);
 }

@@ -76,6 +76,19 @@ buf_putc(struct buf *b, char c)
 }
 
 void
+buf_put_dec(struct buf *b, uint64_t v)
+{
+	char digits[20]; /* of UINT64_MAX */
+	size_t at = sizeof digits;
+
+	do {
+		digits[--at] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v > 0);
+	buf_put(b, str_of(digits + at, sizeof digits - at));
+}
+
+void
 buf_putf(struct buf *b, const char *fmt, ...)
 {
 	char line[512];

@@ -28,6 +28,7 @@ void buf_clear(struct buf *b); /* empty again, keeps the memory, forgets the fai
 void buf_put(struct buf *b, struct str s);
 void buf_putc(struct buf *b, char c);
 void buf_putf(struct buf *b, const char *fmt, ...) PRINTF(2, 3);
+void buf_put_dec(struct buf *b, uint64_t v); /* "%llu", for the request path */
 /* Big-endian integers, as the network writes them. */
 void buf_put_u8(struct buf *b, uint8_t v);
 void buf_put_u16(struct buf *b, uint16_t v);

@@ -219,7 +219,8 @@ void
 dest_put(struct buf *b, const struct dest *d)
 {
 	dest_put_host(b, d);
-	buf_putf(b, ":%u", (unsigned)d->port);
+	buf_putc(b, ':');
+	buf_put_dec(b, d->port);
 }
 
 bool

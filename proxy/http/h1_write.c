@@ -18,10 +18,18 @@ put_field(struct buf *b, struct str name, struct str value)
 }
 
 static void
+put_length(struct buf *b, uint64_t n)
+{
+	buf_put(b, STR("Content-Length: "));
+	buf_put_dec(b, n);
+	buf_put(b, STR("\r\n"));
+}
+
+static void
 put_framing(struct buf *b, const struct h1_frame *f)
 {
 	if (f->body == BODY_LENGTH)
-		buf_putf(b, "Content-Length: %" PRIu64 "\r\n", f->length);
+		put_length(b, f->length);
 	else if (f->body == BODY_CHUNKED)
 		buf_put(b, STR("Transfer-Encoding: chunked\r\n"));
 }
@@ -108,13 +116,17 @@ void
 h1_write_response(struct buf *b, const struct head *h, const struct h1_frame *f)
 {
 	need(h->status >= 100 && h->status <= 999);
-	buf_putf(b, "HTTP/1.1 %u %s\r\n", (unsigned)h->status, h1_reason(h->status));
+	buf_put(b, STR("HTTP/1.1 "));
+	buf_put_dec(b, h->status);
+	buf_putc(b, ' ');
+	buf_put(b, str_from(h1_reason(h->status)));
+	buf_put(b, STR("\r\n"));
 	for (size_t i = 0; i < h->fields_len; i++)
 		if (h->fields[i].token != TOKEN_ALT_SVC &&
 		    head_field_passes(h, &h->fields[i]))
 			put_field(b, h->fields[i].name, h->fields[i].value);
 	if (describes_length(h, f))
-		buf_putf(b, "Content-Length: %" PRIu64 "\r\n", h->length);
+		put_length(b, h->length);
 	put_framing(b, f);
 	put_connection(b, f, false);
 	buf_put(b, STR("\r\n"));

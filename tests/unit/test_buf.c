@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -21,6 +22,23 @@ a_message_is_put_together_and_asked_for_once(void **state)
 	assert_int_equal(buf_finish(&b, &s), ST_OK);
 	assert_int_equal(s.n, 6);
 	assert_memory_equal(s.p, "GET /7", 6);
+}
+
+static void
+decimals_are_what_printf_makes_of_them(void **state)
+{
+	static const uint64_t all[] = { 0, 7, 10, 65535, UINT32_MAX, UINT64_MAX };
+	char expected[32];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(all); i++) {
+		CLEANUP(buf_done) struct buf b;
+		buf_init(&b, 64);
+		buf_put_dec(&b, all[i]);
+		(void)snprintf(expected, sizeof expected, "%llu",
+			       (unsigned long long)all[i]);
+		assert_string_equal(buf_cstr(&b), expected);
+	}
 }
 
 static void
@@ -59,6 +77,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_message_is_put_together_and_asked_for_once),
+		cmocka_unit_test(decimals_are_what_printf_makes_of_them),
 		cmocka_unit_test(the_limit_is_exact_and_the_first_failure_sticks),
 		cmocka_unit_test(
 			a_length_near_the_end_of_the_number_line_does_not_wrap),
