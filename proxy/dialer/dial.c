@@ -12,6 +12,8 @@
 #include "proxy/dialer/place.h"
 #include "proxy/dialer/race.h"
 
+enum { WATCH_AFTER_MS = 50 };
+
 struct dial {
 	struct dialer *dialer;
 	struct peer *peer;
@@ -297,6 +299,19 @@ watch_socket(struct dial *d)
 	d->is_watched = epoll_ctl(d->dialer->watch, EPOLL_CTL_ADD, d->fd, &ev) == 0;
 }
 
+/* Most dials are answered before it is worth two system calls to watch for a death. */
+void
+dial_watch_late(void *ctx)
+{
+	struct dialer *all = ctx;
+
+	list_each (it, &all->dials) {
+		struct dial *d = LIST_OF(it, struct dial, link);
+		if (!d->is_watched)
+			watch_socket(d);
+	}
+}
+
 void
 dial_watch(void *ctx, unsigned events)
 {
@@ -403,7 +418,8 @@ start(struct peer *p, uint32_t seq, int fd, const struct wish *wish)
 	loop_timer_init(&d->deadline, all->loop, on_deadline, d);
 	loop_timer_init(&d->resolution, all->loop, on_resolution, d);
 	race_init(&d->race, all->loop, &race_hooks, d);
-	watch_socket(d);
+	if (!loop_timer_is_set(&all->watch_soon))
+		loop_timer_set(&all->watch_soon, WATCH_AFTER_MS);
 	begin(d, who_by_handle(all->role.who, d->handle));
 }
 

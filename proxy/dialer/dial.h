@@ -23,5 +23,7 @@ void dial_cancel_sandbox(struct dialer *all, uint32_t handle);
 void dial_judge_again(struct dialer *all); /* a policy was committed */
 /* The loop's callback for dialer->watch; ctx: struct dialer. */
 void dial_watch(void *ctx, unsigned events);
+/* The same for dialer->watch_soon. */
+void dial_watch_late(void *ctx);
 
 #endif

@@ -25,6 +25,7 @@ struct dialer {
 	uint32_t dials_n, lookups_n;
 	int watch; /* an epoll of the sandboxes' sockets: tells only when one dies */
 	struct loop_io watch_io;
+	struct loop_timer watch_soon; /* then the dials that still run join it */
 	uint32_t drain_seq;
 	bool is_draining;
 };

@@ -250,6 +250,7 @@ dialer_done(struct dialer *d)
 		peer_end(LIST_OF(it, struct peer, link));
 	loop_io_clear(&d->super);
 	loop_io_clear(&d->watch_io);
+	loop_timer_clear(&d->watch_soon);
 	resolve_free(d->resolve);
 	upstream_free(d->up);
 	quota_done(&d->quota);
@@ -267,6 +268,7 @@ serve(struct dialer *d)
 	loop_io_want(&d->super, LOOP_READ);
 	loop_io_init(&d->watch_io, d->loop, d->watch, dial_watch, d);
 	loop_io_want(&d->watch_io, LOOP_READ);
+	loop_timer_init(&d->watch_soon, d->loop, dial_watch_late, d);
 	loop_run(d->loop);
 }
 
