@@ -24,6 +24,7 @@ struct dns {
 	struct loop *loop;
 	struct loop_io super;
 	struct ask_line *dialer; /* NULL while there is none: nothing is resolved */
+	struct loop_timer alone; /* since it was lost */
 	struct synth *synth;     /* NULL: names of tcp rules are not answered */
 	struct list udps, tcps, conns, pendings;
 	size_t conns_n, pendings_n;

@@ -36,6 +36,19 @@ on_dialer_lost(void *ctx, struct ask_line *line, enum status why)
 	if (d->dialer == line)
 		d->dialer = NULL;
 	ask_line_free(line);
+	loop_timer_set(&d->alone, ROLE_ALONE_MS);
+}
+
+/* No death, so no new line will come: it was closed because of what we said on it. */
+static void
+on_alone(void *ctx)
+{
+	struct dns *d = ctx;
+
+	if (d->dialer != NULL)
+		return;
+	log_error(&d->role.log, "ends: the dialer closed its line and lives on");
+	_exit(1);
 }
 
 static enum status
@@ -222,6 +235,8 @@ dns_init(struct dns *d)
 	quotas_init(&d->quotas);
 	buf_init(&d->rule, RULE_TEXT_MAX);
 	if (st == ST_OK)
+		loop_timer_init(&d->alone, d->loop, on_alone, d);
+	if (st == ST_OK)
 		st = udp_batch_new(&d->batch);
 	if (st == ST_OK)
 		recent_init(&d->recent, &d->role, d->loop);
@@ -234,6 +249,7 @@ dns_done(struct dns *d)
 	udp_close_all(d);
 	tcp_close_all(d);
 	ask_line_free(d->dialer);
+	loop_timer_clear(&d->alone);
 	loop_io_clear(&d->super);
 	recent_done(&d->recent);
 	quotas_done(&d->quotas);

@@ -23,6 +23,10 @@
 
 enum { ROLE_SUPER_FD = 3 };
 
+/* How long a role lives on without a line that it needs: longer than super's longest
+ * pause before it starts the other end again. */
+enum { ROLE_ALONE_MS = 5000 };
+
 enum give {
 	GIVE_LINE,     /* index: enum role at the other end, text: its slot; a line */
 	GIVE_RING,     /* own row ring and its bell (two descriptors); index: own slot */

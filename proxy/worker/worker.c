@@ -78,6 +78,20 @@ on_lost(void *ctx, struct ask_line *line, enum status why)
 	if (w->ledger == line)
 		w->ledger = NULL;
 	ask_line_free(line);
+	loop_timer_set(&w->alone, ROLE_ALONE_MS);
+}
+
+/* No death, so no new line will come: the other end closed this one, because of what we
+ * said on it.  Whoever made us say it ends with us. */
+static void
+on_alone(void *ctx)
+{
+	struct worker *w = ctx;
+
+	if (w->dialer != NULL && w->control != NULL && w->ledger != NULL)
+		return;
+	log_error(&w->role.log, "ends: a neighbour closed its line and lives on");
+	_exit(1);
 }
 
 static enum status
@@ -274,6 +288,7 @@ worker_init(struct worker *w, struct role_hooks *hooks)
 		return st;
 	loop_timer_init(&w->tick, w->loop, on_tick, w);
 	loop_timer_init(&w->drain, w->loop, on_drain_over, w);
+	loop_timer_init(&w->alone, w->loop, on_alone, w);
 	return ST_OK;
 }
 
@@ -293,6 +308,7 @@ worker_done(struct worker *w)
 	list_each_safe (it, &w->conns)
 		conn_close(LIST_OF(it, struct conn, link));
 	doors_close(w);
+	loop_timer_clear(&w->alone);
 	loop_timer_clear(&w->tick);
 	loop_timer_clear(&w->drain);
 	loop_io_clear(&w->super);

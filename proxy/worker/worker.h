@@ -28,6 +28,7 @@ struct worker {
 		      */
 	struct loop_timer tick; /* once a second while there are connections */
 	struct loop_timer drain;
+	struct loop_timer alone; /* since a line was lost */
 	uint32_t drain_seq;
 	unsigned quiet; /* ticks without connections */
 	bool is_serving, is_draining, is_drained;

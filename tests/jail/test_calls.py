@@ -44,7 +44,8 @@ CALLS = {
     "bind": (["49", "3", "&0", "16", "--data", ADDRESS.hex()], []),
     "listen": (["50", "3", "8"], []),
     "sendto with fast open": (["44", "3", "&0", "4", FASTOPEN, "&0", "16", "--data", ADDRESS.hex()], []),
-    "sendto with an address": (["44", "3", "&0", "4", "0", "&0", "16", "--data", ADDRESS.hex()], []),
+    # answers of dns and queries of the dialer carry one; on a line the kernel takes no notice
+    "sendto with an address": (["44", "3", "&0", "4", "0", "&0", "16", "--data", ADDRESS.hex()], ["dns", "dialer"]),
     "sendmsg with fast open": (["46", "3", "&0", FASTOPEN, "--data", MSGHDR.hex(), "--reloc", "0", "--reloc", "16", "--reloc", "80"], []),
     "kill": (["62", "1", "9"], []),
     "tgkill another": (["234", "1", "1", "9"], []),
@@ -82,7 +83,7 @@ def test_no_role_may(two, call):
     for role in ROLES:
         how, value = inject(before[role], *fixed(words))
         if how == "killed":
-            assert value == 31, role
+            assert value in (31, 9), role  # 9: super, of one that talks nonsense to it
             killed.append(role)
         elif role in may:
             assert value >= 0, role
