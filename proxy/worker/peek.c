@@ -128,10 +128,12 @@ peek_decide(struct conn *c, enum policy_way way, struct str bytes, enum status s
 	tunnel_start(c, &x, bytes);
 }
 
-/* The name in the hello is the destination; a pinned one must say the same. */
+/* The name in the hello is the destination; where one was named before, by the proxy's
+ * target or by the synthetic address that DNS gave for it, it must be the same. */
 static enum status
 hello_dest(struct conn *c, const struct hello *h)
 {
+	bool is_named = c->is_pinned || dest_is_name(&c->dest);
 	struct dest d;
 	enum status st;
 
@@ -140,7 +142,7 @@ hello_dest(struct conn *c, const struct hello *h)
 	st = dest_from_host(h->name, c->dest.port, &d);
 	if (st != ST_OK)
 		return st;
-	if (c->is_pinned && !dest_same_host(&d, &c->dest))
+	if (is_named && !dest_same_host(&d, &c->dest))
 		return ST_MISMATCH;
 	c->dest = d;
 	return ST_OK;
