@@ -146,9 +146,12 @@ is_proxy_variable(struct str assignment)
 {
 	struct str name = str_cut(&assignment, '=');
 
+	/* Of the caller's network; gRPC and gcloud would prefer theirs to ours. */
 	return str_ieq(name, STR("http_proxy")) || str_ieq(name, STR("https_proxy")) ||
 	       str_ieq(name, STR("all_proxy")) || str_ieq(name, STR("no_proxy")) ||
-	       str_ieq(name, STR("ftp_proxy"));
+	       str_ieq(name, STR("ftp_proxy")) || str_ieq(name, STR("grpc_proxy")) ||
+	       str_ieq(name, STR("socks_proxy")) ||
+	       str_starts(name, STR("CLOUDSDK_PROXY_"));
 }
 
 static char **
