@@ -377,7 +377,9 @@ hello_alpn_check(const struct hello *h)
 	if (!h->has_alpn)
 		return ST_OK;
 	while (hello_alpn_next(&list, &name)) {
-		bool is_http = str_eq(name, STR("h2")) || str_eq(name, STR("http/1.1"));
+		bool is_http = str_eq(name, STR("h2")) ||
+			       str_eq(name, STR("http/1.1")) ||
+			       str_eq(name, STR("http/1.0")); /* curl -0 says so */
 
 		if (!is_http && !is_grease(name))
 			return ST_ALPN;

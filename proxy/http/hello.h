@@ -51,8 +51,8 @@ bool hello_could_be(struct str first);
 enum status hello_peek(struct str bytes, struct buf *scratch,
 		       struct hello *ret_h) MUSTCHECK;
 
-/* ST_OK when a tunnel may carry what the client offers: no ALPN, or only h2, http/1.1
- * and GREASE, and not GREASE alone.  Else ST_ALPN. */
+/* ST_OK when a tunnel may carry what the client offers: no ALPN, or only h2,
+ * http/1.1, http/1.0 and GREASE, and not GREASE alone.  Else ST_ALPN. */
 enum status hello_alpn_check(const struct hello *h) MUSTCHECK;
 
 /* Take the next protocol name from *list (a copy of h->alpn); false at the end. */

@@ -352,6 +352,8 @@ only_http_may_be_offered_to_a_tunnel(void **state)
 	assert_int_equal(hello_alpn_check(&none), ST_OK);
 	assert_int_equal(check_alpn(STR("\x02h2\x08http/1.1")), ST_OK);
 	assert_int_equal(check_alpn(STR("\x02\x1a\x1a\x02h2")), ST_OK);
+	assert_int_equal(check_alpn(STR("\x08http/1.0")), ST_OK);
+	assert_int_equal(check_alpn(STR("\x08http/0.9")), ST_ALPN);
 	assert_int_equal(check_alpn(STR("\x02\x1a\x1a")), ST_ALPN);
 	assert_int_equal(check_alpn(STR("\x0a"
 					"acme-tls/1")),
