@@ -324,6 +324,8 @@ turn_reply_resumed(struct turn *t)
 	if (st == ST_OK)
 		st = t->down.is_last ? ST_END : ST_AGAIN;
 	settle_reply(t, &g, st, t->x.bytes_down - before);
+	if (t->state == TURN_FORWARD && !t->down.waits)
+		(void)take_reply(t, (struct str){ "", 0 }); /* all of it may be here */
 }
 
 static void
