@@ -8,8 +8,9 @@
  * meets a closed port, and nothing is forwarded.
  *
  * A pin binds a sandbox's bridge port, MAC and IP to each other; with pins, frames that
- * fit none are dropped before they are anything else, and pinned ports exchange none with
- * other ports of the bridge.  Without pins neighbours on one bridge see each other.
+ * fit none are dropped before they are anything else, and pinned ports exchange none
+ * with other ports of the bridge.  Without pins neighbours on one bridge see each
+ * other.
  */
 #include "proxy/base/addr.h"
 

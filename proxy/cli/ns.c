@@ -14,6 +14,8 @@
 /* Addresses that the kernel uses as source; nothing routes to them from outside. */
 #define NS_SOURCE4 "198.18.0.2"
 #define NS_SOURCE6 "fd53:616e:6467::2"
+#define NS_NET4    "198.18.0.2/32"
+#define NS_NET6    "fd53:616e:6467::2/128"
 
 void
 ns_put_rules(struct buf *b)
@@ -150,12 +152,12 @@ static enum status
 addresses(struct buf *why, bool *ret_has_v6)
 {
 	static const char *const up[] = { "ip", "link", "set", "lo", "up", NULL };
-	static const char *const a4[] = { "ip",  "addr", "replace", NS_SOURCE4 "/32",
+	static const char *const a4[] = { "ip",  "addr", "replace", NS_NET4,
 					  "dev", "lo",   NULL };
 	static const char *const r4[] = { "ip",       "route", "replace", "local",
 					  "default",  "dev",   "lo",      "src",
 					  NS_SOURCE4, NULL };
-	static const char *const a6[] = { "ip",  "addr", "replace", NS_SOURCE6 "/128",
+	static const char *const a6[] = { "ip",  "addr", "replace", NS_NET6,
 					  "dev", "lo",   NULL };
 	static const char *const r6[] = { "ip",    "-6",       "route", "replace",
 					  "local", "default",  "dev",   "lo",

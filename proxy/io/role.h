@@ -5,9 +5,8 @@
  *
  *	exec'd by super with descriptor 3 = the line to super, 2 = the log, nothing else
  *	(ROLE_SUPER_FD)
- *	GIVE ...     lines to other roles, its ring, its counters, listeners, directories
- *	PREPARE, COMMIT   the first policy
- *	SANDBOX ...  those attached at the time
+ *	GIVE ...     lines to other roles, its ring, its counters, listeners,
+ *directories PREPARE, COMMIT   the first policy SANDBOX ...  those attached at the time
  *	START        the role enters its jail, answers, serves
  *
  * role_start() does all of that, blocking, and returns just before the jail: the role
@@ -28,21 +27,22 @@ enum { ROLE_SUPER_FD = 3 };
 enum { ROLE_ALONE_MS = 5000 };
 
 enum give {
-	GIVE_LINE,     /* index: enum role at the other end, text: its slot; a line */
-	GIVE_RING,     /* own row ring and its bell (two descriptors); index: own slot */
-	GIVE_RINGS,    /* ledger only: ring to read and its bell; index: writer's slot */
-	GIVE_STATS,    /* own counters; control gets all of them, index: slot */
+	GIVE_LINE,  /* index: enum role at the other end, text: its slot; a line */
+	GIVE_RING,  /* own row ring and its bell (two descriptors); index: own slot */
+	GIVE_RINGS, /* ledger only: ring to read and its bell; index: writer's slot */
+	GIVE_STATS, /* own counters; control gets all of them, index: slot */
 	GIVE_LISTENER, /* index: listener in the image; text: "tcp" or "udp" */
-	GIVE_ATTACHED, /* index: sandbox handle; text: "tcp", "proxy", "dns-udp", "dns-tcp" */
+	GIVE_ATTACHED, /* index: sandbox handle; text: "tcp", "proxy", "dns-udp",
+			  "dns-tcp" */
 	GIVE_REVOKED,  /* index: sandbox handle: close its attached sockets */
 	GIVE_STATE,    /* text: the role's own directory below the state directory; a
-	                * descriptor of it */
+			* descriptor of it */
 	GIVE_ADMIN,    /* control: the admin listener; text: "unix" or "tcp" */
 	GIVE_SLOT,     /* index: own slot; text: name for the log */
 	GIVE_SYNTH,    /* dns: may be written; workers: read only; see synth.h */
 	/* Close every listener that was given with GIVE_LISTENER (attached ones stay):
-	 * the indices of a new policy differ.  COMMIT and the same sockets, with their new
-	 * indices, follow at once. */
+	 * the indices of a new policy differ.  COMMIT and the same sockets, with their
+	 * new indices, follow at once. */
 	GIVE_UNLISTEN,
 	GIVE_COUNT
 };
@@ -53,13 +53,18 @@ struct role_hooks {
 	enum status (*given)(void *ctx, enum give kind, uint32_t index, struct str text,
 			     struct ask_msg *m);
 	/* A policy is about to become the one in force: check what only this role can
-	 * (the dialer opens its databases here).  extra: descriptors of PREPARE but the first. */
+	 * (the dialer opens its databases here).  extra: descriptors of PREPARE but the
+	 * first. */
 	enum status (*prepare)(void *ctx, const struct image *im, struct ask_msg *m);
-	/* The new policy is in force: role->image is it; old is closed after this returns. */
+	/* The new policy is in force: role->image is it; old is closed after this
+	 * returns. */
 	void (*commit)(void *ctx, const struct image *old);
-	void (*drain)(void *ctx, uint32_t deadline_ms, uint32_t seq); /* role_drained() when done */
-	void (*sandbox)(void *ctx, const struct who *w, bool present); /* attached or gone */
-	/* Control asks super on the same line; this is an answer.  Others leave it NULL. */
+	void (*drain)(void *ctx, uint32_t deadline_ms,
+		      uint32_t seq); /* role_drained() when done */
+	void (*sandbox)(void *ctx, const struct who *w,
+			bool present); /* attached or gone */
+	/* Control asks super on the same line; this is an answer.  Others leave it
+	 * NULL. */
 	void (*answered)(void *ctx, struct ask_msg *m);
 };
 

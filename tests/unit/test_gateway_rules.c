@@ -52,11 +52,29 @@ all_that_is_not_redirected_is_dropped_in_both_directions(void **state)
 	assert_null(strstr(text, "tproxy"));
 }
 
+static void
+pinned_neighbours_exchange_no_frames(void **state)
+{
+	struct gateway_pin pin;
+	struct gateway_rules r = { .interface = "br0", .pins = &pin, .pins_n = 1 };
+	CLEANUP(buf_done) struct buf b;
+
+	(void)state;
+	buf_init(&b, 16384);
+	assert_true(gateway_pin_parse(STR("veth0,aa:bb:cc:dd:ee:ff,10.0.0.2"), &pin));
+	gateway_put_rules(&b, &r);
+	const char *text = buf_cstr(&b), *between = strstr(text, "chain between");
+	assert_non_null(between);
+	assert_non_null(strstr(between, "iifname \"veth0\" counter drop"));
+	assert_non_null(strstr(between, "oifname \"veth0\" counter drop"));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pin_is_port_mac_and_address_and_nothing_else),
+		cmocka_unit_test(pinned_neighbours_exchange_no_frames),
 		cmocka_unit_test(
 			all_that_is_not_redirected_is_dropped_in_both_directions),
 	};
