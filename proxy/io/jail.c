@@ -343,12 +343,16 @@ enter_seccomp(enum role r, bool *ret_on)
 }
 #endif
 
-#ifdef SG_BENCH_NO_JAIL
 /* Only to measure what the jail costs: such a build must never serve anybody. */
-enum { IS_LEFT_OUT = 1 };
+static bool
+is_left_out(void)
+{
+#ifdef SG_BENCH_NO_JAIL
+	return true;
 #else
-enum { IS_LEFT_OUT = 0 };
+	return false;
 #endif
+}
 
 enum status
 jail_enter(enum role r, const char *writable, struct jail_report *ret_report)
@@ -357,7 +361,7 @@ jail_enter(enum role r, const char *writable, struct jail_report *ret_report)
 	enum status st;
 
 	need(r != ROLE_SUPER && r < ROLE_COUNT);
-	if (IS_LEFT_OUT) {
+	if (is_left_out()) {
 		*ret_report = report;
 		return ST_OK;
 	}
