@@ -46,10 +46,12 @@ CONFIG = {
     "sandboxes": [{"id": "box", "source": w.BOX4, "user": "alice", "policy": "p"},
                   {"id": "box6", "source": w.BOX6, "user": "alice", "policy": "p"},
                   {"id": "empty", "source": w.OTHERS["empty"], "user": "bob", "policy": "nothing"},
+                  {"id": "watched", "source": w.OTHERS["watched"], "user": "eve", "policy": "watch"},
                   {"id": "slow", "source": w.OTHERS["slow"], "user": "bob", "policy": "p",
                    "limits": {"connections": 64, "connections_per_second": 100, "connections_burst": 100}}],
     "policies": {
         "nothing": {"allow": []},
+        "watch": {"mode": "observe", "allow": [{"hosts": ["ok.test"], "ports": [80, 443]}]},
         "p": {"allow": [
             {"hosts": ["ok.test", "*.w.test", "*.ans.test", "metadata.google.internal"], "ports": [80, 443]},
             {"hosts": ["path.test"], "ports": [80], "methods": ["GET"], "paths": ["/public/**"]},

@@ -238,32 +238,86 @@ def test_a_tcp_rule_is_for_its_port_and_its_name(battery):
     battery.run(items)
 
 
+def test_a_synthetic_address_stands_for_its_name(battery):
+    """What DNS gave for db.test is db.test, whatever a hello or a Host field says."""
+    async def ask(ns, port, data, reader):
+        answer = told(await battery.ways.ask(ns, query("db.test")))
+        link = await battery.ways.dial(ns, ".".join(map(str, answer.data)), port)
+        await link.send(data)
+        got = await battery.ways.tls_answer(link) if reader == "tls" else heard(await link.response())
+        link.close()
+        return got
+    items = []
+    for ns in BOTH:
+        for name in ("ok.test", "a.w.test", "evil.test"):
+            items.append((name, (ns, "sni"), "name_mismatch", lambda ns=ns, name=name: ask(ns, 443, hello(name), "tls")))
+            items.append((name, (ns, "host"), "name_mismatch", lambda ns=ns, name=name: ask(
+                ns, 80, f"GET / HTTP/1.1\r\nHost: {name}\r\n\r\n".encode(), "http")))
+        items.append(("itself", (ns, "sni"), "denied_port", lambda ns=ns: ask(ns, 443, hello("db.test"), "tls")))
+        items.append(("itself", (ns, "host"), "denied_port", lambda ns=ns: ask(ns, 80, b"GET / HTTP/1.1\r\nHost: db.test\r\n\r\n", "http")))
+    battery.run(items)
+
+
+async def from_source(battery, source, kind, host=b"ok.test"):
+    """One request for a host by each kind of way, from one of the box's other addresses."""
+    if kind == "dns":
+        answer = await battery.ways.ask("box", query(host.decode()), source=source)
+        return CLOSED if answer is None else told(answer)
+    port = {"tls": 443, "http": 80}.get(kind)
+    link = await battery.ways.dial("box", w.ELSEWHERE if port else w.WORLD4, port or 3128, source=source)
+    await link.send({"tls": hello(host.decode()), "http": b"GET / HTTP/1.1\r\nHost: " + host + b"\r\n\r\n",
+                     "connect": b"CONNECT " + host + b":443 HTTP/1.1\r\nHost: " + host + b":443\r\n\r\n",
+                     "absolute": b"GET http://" + host + b"/ HTTP/1.1\r\nHost: " + host + b"\r\n\r\n",
+                     "socks": b"\x05\x01\x00\x05\x01\x00\x03" + bytes([len(host)]) + host + b"\x01\xbb"}[kind])
+    if kind == "socks":
+        first = await link.take(2)
+        answer = await link.take(10) if first == b"\x05\x00" else None
+        got = CLOSED if answer is None else Got("socks", None, answer[1]) if answer[1] else None
+    elif kind == "connect":
+        answer = await link.response(b"CONNECT")
+        got = heard(answer) if answer is None or answer[0] != 200 else None
+    else:
+        got = heard(await link.response()) if kind != "tls" else await battery.ways.tls_answer(link)
+    if got is None:  # through: what is inside?
+        await link.send(hello(host.decode()))
+        got = await battery.ways.tls_answer(link)
+    link.close()
+    return got
+
+
+KINDS_FROM = ("tls", "http", "connect", "absolute", "socks", "dns")
+
+
+def known(kind):
+    return "sni" if kind == "tls" else kind
+
+
 @pytest.mark.parametrize("who,code", [("empty", "denied_by_policy"), ("unknown", "unknown_sandbox")])
 def test_no_policy_and_no_identity_mean_no(battery, who, code):
     """An allowed name of another sandbox, by each way, from a source that has none."""
-    source = w.OTHERS[who]
-
-    async def by(kind):
-        if kind == "dns":
-            answer = await battery.ways.ask("box", query("ok.test"), source=source)
-            return CLOSED if answer is None else told(answer)
-        port = {"tls": 443, "http": 80}.get(kind)
-        link = await battery.ways.dial("box", w.ELSEWHERE if port else w.WORLD4, port or 3128, source=source)
-        await link.send({"tls": hello(), "http": b"GET / HTTP/1.1\r\nHost: ok.test\r\n\r\n",
-                         "connect": b"CONNECT ok.test:443 HTTP/1.1\r\nHost: ok.test:443\r\n\r\n",
-                         "absolute": b"GET http://ok.test/ HTTP/1.1\r\nHost: ok.test\r\n\r\n",
-                         "socks": b"\x05\x01\x00\x05\x01\x00\x03\x07ok.test\x01\xbb"}[kind])
-        if kind == "tls":
-            got = await battery.ways.tls_answer(link)
-        elif kind == "socks":
-            answer = await link.take(2)
-            got = CLOSED if answer is None else Got("socks", None, 2)
-            if answer == b"\x05\x00":
-                got = Got("socks", None, (await link.take(10))[1])
-        else:
-            got = heard(await link.response())
-        link.close()
-        return got
-    ways = ("tls", "http", "connect", "absolute", "socks", "dns")
     codes = {code, "closed"} if who == "unknown" else code
-    battery.run((f"{who} {kind}", ("box", kind if kind != "tls" else "sni"), codes, lambda kind=kind: by(kind)) for kind in ways)
+    battery.run((f"{who} {kind}", ("box", known(kind)), codes, lambda kind=kind: from_source(battery, w.OTHERS[who], kind))
+                for kind in KINDS_FROM)
+
+
+def test_observing_lets_a_name_pass_and_nothing_else(battery):
+    """mode: observe is about name, port, method and path; all else is enforced."""
+    battery.known_questions.add("unlisted.ok.test")
+    battery.world.resolver.answers["inside.ans.test"] = lambda q, name, kind, question: [
+        w.reply(q, question, [w.record(1, socket.inet_aton("10.0.0.5"))] if kind == 1 else [])]
+    source = w.OTHERS["watched"]
+    odd = {"ip_literal_nonstandard", "ip_literal", "bad_host"}
+    items = []
+    for kind in KINDS_FROM:
+        for host, code in ((b"ok.test", "ok"), (b"unlisted.ok.test", "ok"), (b"inside.ans.test", "address_private"),
+                           (b"127.1", odd), (b"0x7f.0.0.1", odd), (b"ok.test..", {"bad_host", "bad_query"}), (b"%6fk.test", {"bad_host", "bad_query"})):
+            if kind == "dns" and not host.replace(b".", b"").isalnum():
+                continue
+            if host == b"ok.test.." and kind == "dns":
+                continue
+            items.append((f"{host} {kind}", ("box", known(kind)), code, lambda kind=kind, host=host: from_source(battery, source, kind, host)))
+    for address in ("127.0.0.1", "10.0.0.5", "169.254.169.254", w.WORLD4):
+        for kind in ("http", "connect", "absolute", "socks"):
+            items.append((f"{address} {kind}", ("box", known(kind)), {"address_private", "address_metadata", "address_self", "ip_literal"},
+                          lambda kind=kind, address=address: from_source(battery, source, kind, address.encode())))
+    battery.run(items)

@@ -29,7 +29,7 @@ OK, OK6, EVIL = "93.184.216.10", "2606:2800:220:1::10", "93.184.216.66"
 ELSEWHERE, ELSEWHERE6 = "93.184.216.99", "2606:2800:220:1::99"
 RESOLVER = "93.184.216.53"
 WORLD4, WORLD6, BOX4, BOX6 = "10.77.0.1", "fd77::1", "10.77.0.2", "fd77::2"
-OTHERS = {"empty": "10.77.0.3", "unknown": "10.77.0.9", "slow": "10.77.0.4"}
+OTHERS = {"empty": "10.77.0.3", "unknown": "10.77.0.9", "slow": "10.77.0.4", "watched": "10.77.0.5"}
 PORTS = (80, 443, 5432)
 SINK = 9
 libc = ctypes.CDLL(None, use_errno=True)
