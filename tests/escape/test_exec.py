@@ -4,6 +4,7 @@ import os
 import pathlib
 import pty
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -43,6 +44,7 @@ def host(world):
     sleeper.wait()
     sink.close()
     run_dir.rmdir()
+    shutil.rmtree(folder)
 
 
 def exec_in(g, uid, *words, options=(), env=None, **kw):
