@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -30,8 +31,14 @@ class Failed(Exception):
     """What a part found."""
 
 
+LOG = threading.local()  # .out: where the part that runs in this thread writes
+
+
 def run(command, timeout=1800, **kw):
     env = {**CLEAN_ENV, **kw.pop("env", {})}
+    kw.setdefault("stdout", LOG.out)
+    kw.setdefault("stderr", LOG.out)
+    LOG.out.flush()
     done = subprocess.run([str(c) for c in command], cwd=ROOT, timeout=timeout, env=env, **kw)
     if done.returncode:
         raise Failed(f"{' '.join(str(c) for c in command[:4])} gave {done.returncode}")
@@ -39,9 +46,16 @@ def run(command, timeout=1800, **kw):
 
 
 def build(preset, *options):
-    run(["cmake", "--preset", preset, *options], stdout=subprocess.DEVNULL)
-    run(["cmake", "--build", f"build/{preset}"])
+    """Built once a run; parts of both lanes wait for it."""
+    with BUILDING:
+        if preset not in BUILT:
+            run(["cmake", "--preset", preset, *options], stdout=subprocess.DEVNULL)
+            run(["cmake", "--build", f"build/{preset}"])
+            BUILT.add(preset)
     return ROOT / "build" / preset
+
+
+BUILDING, BUILT = threading.Lock(), set()
 
 
 def part_lint(_):
@@ -52,15 +66,8 @@ def part_unit(_):
     count = 0
     for preset in ("asan", "clang"):
         folder = build(preset)
-        log = folder / "ctest.log"
-        with open(log, "w") as out:
-            done = subprocess.run(["ctest", "--test-dir", folder, "--output-on-failure", "-j2"],
-                                  cwd=ROOT, env=CLEAN_ENV, stdout=out, stderr=subprocess.STDOUT)
-        text = log.read_text()
-        if done.returncode:
-            print(text[-8000:])
-            raise Failed(f"ctest in {preset}")
-        count += int(re.search(r"out of (\d+)", text).group(1))
+        run(["ctest", "--test-dir", folder, "--output-on-failure", "-j2", "-O", folder / "ctest.log"])
+        count += int(re.search(r"out of (\d+)", (folder / "ctest.log").read_text()).group(1))
     return f"{count} test programs, gcc with sanitizers and clang"
 
 
@@ -102,10 +109,10 @@ def part_kill(_):
 
 def part_fuzz(options):
     folder = build("fuzz")
-    out = run([PYTHON, TESTS / "fuzz/run.py", folder, *(["--seconds", options.seconds] if options.seconds else [])],
-              capture_output=True, text=True, timeout=3600).stdout
-    print(out, end="")
-    return out.strip().splitlines()[-1]
+    more = ["--seconds", options.seconds] if options.seconds else []
+    text = run([PYTHON, TESTS / "fuzz/run.py", folder, *more], stdout=subprocess.PIPE, text=True, timeout=3600).stdout
+    LOG.out.write(text)
+    return text.strip().splitlines()[-1]
 
 
 def part_demo(_):
@@ -115,7 +122,7 @@ def part_demo(_):
 def part_fresh(options):
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
         raise Absent("needs root and debootstrap")
-    out = run([TESTS / "fresh/fresh.sh", "bookworm"], timeout=2400)
+    run([TESTS / "fresh/fresh.sh", "bookworm"], timeout=2400)
     return "Debian 12: ./dev demo in a root of its own"
 
 
@@ -131,7 +138,42 @@ def part_long(_):
 
 
 PARTS = {name.removeprefix("part_"): fn for name, fn in list(globals().items()) if name.startswith("part_")}
-ORDER = ["unit", "lint", "flow", "cases", "jail", "escape", "kill", "clients", "fuzz", "demo", "fresh", "fresh13"]
+# Two lanes for two processors: what computes beside what mostly waits.
+LANES = (["unit", "lint", "fuzz", "fresh", "fresh13"],
+         ["demo", "flow", "cases", "jail", "escape", "kill", "clients"])
+
+
+def one(name, options, rows):
+    path = ROOT / "build" / f"part-{name}.log"
+    begun = time.monotonic()
+    with open(path, "w+", errors="replace") as LOG.out:
+        try:
+            how, note = "RAN", PARTS[name](options) or "passed"
+        except Absent as why:
+            how, note = "ABSENT", str(why)
+        except (Failed, subprocess.TimeoutExpired, OSError, ValueError, AttributeError) as why:
+            how, note = "FAILED", str(why)
+    seconds = time.monotonic() - begun
+    rows[name] = (how, note, seconds)
+    tail = path.read_text(errors="replace").splitlines()[-(150 if how == "FAILED" else 4):]
+    with PRINTING:
+        print(f"== {name}: {how} after {seconds:.0f} s: {note}")
+        print("\n".join("   " + line[:300] for line in tail), flush=True)
+
+
+PRINTING = threading.Lock()
+
+
+def absences():
+    """What single tests reported as absent, of all parts."""
+    for path in sorted((ROOT / "build").glob("*-*.json")):
+        try:
+            found = json.loads(path.read_text())
+        except ValueError:
+            continue
+        for key, why in found.items():
+            if key.startswith("absent"):
+                yield f"{path.stem}: {key} {why}"
 
 
 def main():
@@ -139,26 +181,25 @@ def main():
     parser.add_argument("parts", nargs="*")
     parser.add_argument("--seconds", default=None)
     options = parser.parse_args()
-    rows, failed = [], 0
-    for name in options.parts or ORDER:
-        if name not in PARTS:
-            parser.error(f"no part {name}; there are {' '.join(PARTS)}")
-        print(f"== {name}", flush=True)
-        begun = time.monotonic()
-        try:
-            note = PARTS[name](options)
-            rows.append((name, "RAN", note or "passed", time.monotonic() - begun))
-        except Absent as why:
-            rows.append((name, "ABSENT", str(why), 0))
-        except (Failed, subprocess.TimeoutExpired, OSError) as why:
-            failed += 1
-            rows.append((name, "FAILED", str(why), time.monotonic() - begun))
-    absent_file = ROOT / "build" / "absent.txt"
+    unknown = [name for name in options.parts if name not in PARTS]
+    if unknown:
+        parser.error(f"no part {unknown[0]}; there are {' '.join(PARTS)}")
+    (ROOT / "build").mkdir(exist_ok=True)
+    rows = {}
+    lanes = (options.parts,) if options.parts else LANES
+    threads = [threading.Thread(target=lambda names: [one(n, options, rows) for n in names], args=(lane,))
+               for lane in lanes]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
     print("\n== parts")
-    for name, how, note, seconds in rows:
+    for name in [n for lane in lanes for n in lane]:
+        how, note, seconds = rows.get(name, ("FAILED", "did not end", 0))
         print(f"{name:10} {how:7} {seconds:5.0f} s  {note}")
-    if absent_file.exists():
-        print(absent_file.read_text(), end="")
+    for line in absences():
+        print(f"absent     {line}")
+    failed = sum(rows.get(n, ("FAILED",))[0] == "FAILED" for lane in lanes for n in lane)
     print(f"\n{len(rows) - failed} passed, {failed} failed")
     return failed != 0
 
