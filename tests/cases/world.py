@@ -126,25 +126,21 @@ class Origin:
     @staticmethod
     def answerable(record, start):
         """Where the first request behind start ends, or None: a strict reader."""
-        rest = bytes(record[start:])
-        head_end = rest.find(b"\r\n\r\n")
+        head_end = record.find(b"\r\n\r\n", start)
         if head_end < 0:
             return None
-        head = rest[:head_end].lower()
-        at = head_end + 4
-        if b"\r\ntransfer-encoding:" in head:
-            while True:
-                line = re.match(rb"([0-9a-f]+)\r\n", rest[at:], re.I)
-                if not line:
-                    return None
-                size = int(line[1], 16)
-                at += line.end() + size + 2
-                if size == 0:
-                    end = rest.find(b"\r\n\r\n", at - 4)
-                    return None if end < 0 else start + end + 4
-        length = re.search(rb"\r\ncontent-length: *(\d+)", head)
-        at += int(length[1]) if length else 0
-        return start + at if len(rest) >= at else None
+        head, at = bytes(record[start:head_end]).lower(), head_end + 4
+        if b"\r\ntransfer-encoding:" not in head:
+            length = re.search(rb"\r\ncontent-length: *(\d+)", head)
+            at += int(length[1]) if length else 0
+            return at if len(record) >= at else None
+        while line := re.match(rb"([0-9a-f]+)\r\n", record[at:at + 32], re.I):
+            size = int(line[1], 16)
+            at += line.end() + size + 2
+            if size == 0:
+                end = record.find(b"\r\n\r\n", at - 4)
+                return None if end < 0 else end + 4
+        return None
 
     async def answer(self, request, writer):
         path = request.split(b" ", 2)[1].decode("latin-1")
