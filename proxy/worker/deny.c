@@ -19,6 +19,8 @@ deny_record(struct conn *c, struct exchange *x)
 		stats_add(stats, STAT_LIMIT_CONNECTIONS, 1);
 	if (x->reason == ST_LIMIT_RATE)
 		stats_add(stats, STAT_LIMIT_RATE, 1);
+	if (x->reason == ST_LIMIT_BYTES)
+		stats_add(stats, STAT_LIMIT_BYTES, 1);
 	/* It is denied anyway; a ring without room has its own counter. */
 	(void)!conn_row(c, x, ROW_DENY);
 	return x->last_row;

@@ -229,10 +229,13 @@ static void
 settle_reply(struct turn *t, struct gather *g, enum status st, uint64_t down)
 {
 	bool gone = gather_end(g, now(t)) == ST_END;
+	enum status counted = conn_count(t->c, 0, down);
 
 	t->since_ms = now(t);
-	if (gone || conn_count(t->c, 0, down) != ST_OK) {
-		turn_end_exchange(t, gone ? ST_CLIENT_GONE : ST_LIMIT_BYTES);
+	if (counted != ST_OK)
+		stats_add(t->c->w->role.stats, STAT_LIMIT_BYTES, 1);
+	if (gone || counted != ST_OK) {
+		turn_end_exchange(t, gone ? ST_CLIENT_GONE : counted);
 		conn_reset(t->c);
 	} else if (st == ST_END) {
 		turn_finish(t);
