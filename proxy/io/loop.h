@@ -4,7 +4,7 @@
  * loop: libevent, wrapped once.  Descriptors, timers, signals, and work put off to the
  * end of the turn.  A callback never frees the object it was called for: it defers.
  *
- * loop_io and loop_timer are embedded in their owner and must be cleared before it dies.
+ * loop_io and loop_timer are embedded in their owner, which clears them before it dies.
  */
 #include <event2/event_struct.h>
 
@@ -44,7 +44,8 @@ void loop_io_want(struct loop_io *io, unsigned events); /* exactly these from no
 void loop_io_clear(struct loop_io *io);                 /* the descriptor stays open */
 
 void loop_timer_init(struct loop_timer *t, struct loop *l, loop_fn fn, void *ctx);
-void loop_timer_set(struct loop_timer *t, uint64_t ms); /* once, from now; moves an armed one */
+/* Once, from now; moves an armed one. */
+void loop_timer_set(struct loop_timer *t, uint64_t ms);
 void loop_timer_clear(struct loop_timer *t);
 bool loop_timer_is_set(const struct loop_timer *t);
 

@@ -21,11 +21,11 @@ enum { ROW_FIELD_MAX = 2048, ROW_MAX = 16384 };
 
 struct row {
 	uint64_t id;
-	uint64_t time_us;   /* wall clock */
+	uint64_t time_us; /* wall clock */
 	enum row_kind kind;
 	enum status reason; /* ST_OK: allowed */
 	uint8_t observed;
-	uint64_t turn;      /* id of the first row of the same turn or tunnel; own id if first */
+	uint64_t turn; /* id of the turn's or tunnel's first row, which may be this */
 	uint64_t generation; /* of the policy that decided */
 	struct str sandbox, user, agent, session;
 	struct str listener; /* its name: the way in */
@@ -44,7 +44,7 @@ bool row_is_refusal(const struct row *r);
 const char *row_kind_word(enum row_kind k);
 bool row_kind_by_word(struct str word, enum row_kind *ret_k) MUSTCHECK;
 
-/* Serialise; caps the fields.  The same row gives the same bytes: the chain covers them. */
+/* Serialise; caps the fields.  The same row gives the same bytes, for the chain. */
 void row_put(struct buf *b, const struct row *r);
 /* Views into bytes.  ST_BAD_MESSAGE when they do not fit. */
 enum status row_get(struct str bytes, struct row *ret_r) MUSTCHECK;

@@ -17,8 +17,8 @@ uint8_t wire_u8(struct wire *w); /* 0 after a failure */
 uint16_t wire_u16(struct wire *w);
 uint32_t wire_u32(struct wire *w);
 uint64_t wire_u64(struct wire *w);
-struct str wire_str(struct wire *w);           /* u16 length, then bytes */
-struct str wire_bytes(struct wire *w, size_t n); /* exactly n */
+struct str wire_str(struct wire *w);                  /* u16 length, then bytes */
+struct str wire_bytes(struct wire *w, size_t n);      /* exactly n */
 enum status wire_end(const struct wire *w) MUSTCHECK; /* ST_OK or ST_BAD_MESSAGE */
 
 void wire_put_str(struct buf *b, struct str s); /* over 65,535 bytes: the buf fails */
