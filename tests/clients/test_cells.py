@@ -35,12 +35,13 @@ class Run:
 
     def __init__(self, world):
         self.world, self.results, self.said, self.why_absent = world, {}, {}, {}
+        self.go = None if programs.absent("go", world.env) else programs.start_go(world)
 
     def absent(self, client):
         if client not in self.why_absent:
             self.why_absent[client] = programs.absent(client, self.world.env)
-            if client == "go" and self.why_absent[client] is None:
-                programs.build_go(self.world)
+            if client == "go" and self.go:
+                assert self.go.wait(300) == 0, (self.world.dir / "go.log").read_text()
         return self.why_absent[client]
 
     def together(self, cell, desk):

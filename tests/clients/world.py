@@ -218,9 +218,10 @@ class World:
         return self
 
     def close(self):
-        for p in reversed(self.started):
-            if p.poll() is None:
-                os.killpg(p.pid, signal.SIGTERM)
+        alive = [p for p in reversed(self.started) if p.poll() is None]
+        for p in alive:
+            os.killpg(p.pid, signal.SIGTERM)
+        for p in alive:
             try:
                 p.wait(10)
             except subprocess.TimeoutExpired:
