@@ -9,9 +9,9 @@
  *
  * The message may be cut anywhere by TCP segments and by records.  In what says
  * where the connection goes (framing, list of extensions, server name, ALPN,
- * versions) the parser is at least as strict as OpenSSL: what it takes for a name, a
- * server takes for the same.  Keys and groups are the two ends' business.  What does
- * not parse is refused, never taken for another protocol.
+ * versions) there is one form only: every length fits to the byte, no extension comes
+ * twice, the list of names holds one.  Keys and groups are the two ends' business.
+ * What does not parse is refused, never taken for another protocol.
  *
  * Until the message is complete a call costs a walk over the record headers, so that
  * byte-wise arrival is cheap.  A hello in one record is parsed where it lies; else its
