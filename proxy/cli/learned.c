@@ -381,6 +381,9 @@ learned_put(struct learned *l, struct str sandbox, bool with_http, struct buf *b
 	buf_put(&name, STR("learned-"));
 	buf_put(&name, sandbox);
 	put_asides(l, b);
+	if (n == 0)
+		buf_put(b, STR("# The ledger has nothing that this sandbox reached or "
+			       "would need a rule for.\n"));
 	buf_put(b, STR("policies:\n  "));
 	buf_put_json(b, str_of(name.p, name.len));
 	buf_put(b, n == 0 ? STR(": {allow: []}\n") : STR(":\n    allow:\n"));
