@@ -23,6 +23,10 @@ struct channel {
 	ares_channel ares;
 	struct loop *loop;
 	struct channel_socket sockets[SOCKETS];
+	struct image_server server; /* whom the sockets are connected to */
+	unsigned questions;         /* that left from them */
+	uint64_t since_ms;          /* the first of them */
+	bool is_spent;              /* the next question gets a new socket */
 	struct loop_timer deliver; /* set when the outcome is there */
 	channel_fn fn;             /* NULL: idle */
 	void *ctx;
@@ -132,8 +136,11 @@ init_ares(struct channel *c)
 		   ARES_OPT_DOMAINS | ARES_OPT_NOROTATE;
 
 #ifdef ARES_OPT_UDP_MAX_QUERIES
+	/* Such a version would keep a socket when a server is set again. */
 	o.udp_max_queries = 1;
 	mask |= ARES_OPT_UDP_MAX_QUERIES;
+#else
+	o.flags |= ARES_FLAG_STAYOPEN;
 #endif
 #ifdef ARES_OPT_QUERY_CACHE
 	/* Newer versions cache on their own; ours knows when the policy changes. */
@@ -151,6 +158,7 @@ channel_new(struct loop *l, struct channel **ret_c)
 	if (c == NULL)
 		return ST_NOMEM;
 	c->loop = l;
+	c->is_spent = true;
 	for (size_t i = 0; i < SOCKETS; i++)
 		c->sockets[i].channel = c;
 	if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS ||
@@ -176,9 +184,27 @@ channel_free(struct channel *c)
 	free(c);
 }
 
+/* One socket, young, of few questions, to this server.  A second one was TCP. */
+static bool
+is_usable(const struct channel *c, const struct image_server *server)
+{
+	size_t open = 0;
+
+	for (size_t i = 0; i < SOCKETS; i++)
+		open += c->sockets[i].io.loop != NULL;
+	return !c->is_spent && open <= 1 && c->questions < CHANNEL_QUESTIONS &&
+	       loop_now_ms(c->loop) - c->since_ms < CHANNEL_AGE_MS &&
+	       c->server.port == server->port &&
+	       addr_eq(&c->server.addr, &server->addr);
+}
+
+/* c-ares closes what it has when its servers are set. */
 static enum status
 set_server(struct channel *c, const struct image_server *server)
 {
+	if (is_usable(c, server))
+		return ST_OK;
+
 	struct ares_addr_port_node node = {
 		.family = server->addr.family == 4 ? AF_INET : AF_INET6,
 		.udp_port = server->port,
@@ -188,6 +214,10 @@ set_server(struct channel *c, const struct image_server *server)
 	memcpy(&node.addr, server->addr.b, server->addr.family == 4 ? 4 : 16);
 	if (ares_set_servers_ports(c->ares, &node) != ARES_SUCCESS)
 		return ST_SYSTEM;
+	c->server = *server;
+	c->questions = 0;
+	c->since_ms = loop_now_ms(c->loop);
+	c->is_spent = false;
 	return ST_OK;
 }
 
@@ -202,6 +232,7 @@ channel_ask(struct channel *c, const struct image_server *server,
 		return st;
 	c->fn = fn;
 	c->ctx = ctx;
+	c->questions++;
 	errno = 0;
 	ares_send(c->ares, q->bytes, (int)q->len, on_answer, c);
 	return ST_OK;
@@ -213,4 +244,10 @@ channel_cancel(struct channel *c)
 	c->fn = NULL;
 	loop_timer_clear(&c->deliver);
 	ares_cancel(c->ares);
+}
+
+void
+channel_renew(struct channel *c)
+{
+	c->is_spent = true;
 }

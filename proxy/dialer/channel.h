@@ -5,6 +5,9 @@
  * and, when the answer says that it was cut, by TCP.  c-ares checks the server's
  * address and the id; the caller checks the question.
  *
+ * With c-ares 1.18 a UDP socket, and with it the source port, serves at most
+ * CHANNEL_QUESTIONS questions in CHANNEL_AGE_MS; later versions open one for each.
+ *
  * The id is the one in the query where c-ares keeps it (1.18), else c-ares' own.
  */
 #include "conf/image.h"
@@ -12,6 +15,8 @@
 #include "proxy/io/loop.h"
 
 struct channel;
+
+enum { CHANNEL_QUESTIONS = 16, CHANNEL_AGE_MS = 1000 };
 
 /* st ST_OK: the packet, a view that ends with the call.  ST_DNS_FAILED: none came;
  * ST_NO_FILES: no socket could be made. */
@@ -27,5 +32,7 @@ enum status channel_ask(struct channel *c, const struct image_server *server,
 			void *ctx) MUSTCHECK;
 /* Idle again; fn is not called. */
 void channel_cancel(struct channel *c);
+/* The next question leaves from a new port. */
+void channel_renew(struct channel *c);
 
 #endif

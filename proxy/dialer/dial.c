@@ -39,7 +39,7 @@ static void
 answer(struct peer *p, uint32_t seq, const struct dial *d, const struct race_result *r)
 {
 	CLEANUP(buf_done) struct buf b, address;
-	struct str body, text = STR("");
+	struct str text = STR("");
 
 	buf_init(&b, 512);
 	buf_init(&address, 64);
@@ -56,9 +56,7 @@ answer(struct peer *p, uint32_t seq, const struct dial *d, const struct race_res
 	wire_put_str(&b, d == NULL ? STR("") : str_from(d->found.country));
 	buf_put_u8(&b, r->attempts);
 	buf_put_u8(&b, d != NULL && d->is_via);
-	need(buf_finish(&b, &body) == ST_OK);
-	/* It fails when the line is going down: its loss is told separately. */
-	(void)!ask_answer(p->line, ASK_DIAL, seq, body, &r->fd, r->st == ST_OK ? 1 : 0);
+	peer_answer(p, ASK_DIAL, seq, &b, r->st == ST_OK ? r->fd : -1);
 }
 
 static void

@@ -40,6 +40,9 @@ struct peer {
 
 /* A malformed or out-of-turn ask ends the line and all that was asked on it. */
 void peer_kill(struct peer *p, enum status why);
+/* Answer with what b holds and, unless it is -1, a descriptor that stays the caller's.
+ */
+void peer_answer(struct peer *p, enum ask a, uint32_t seq, struct buf *b, int fd);
 /* One thing less runs: tells super when that was the last of a drain. */
 void dialer_idle_check(struct dialer *d);
 

@@ -7,7 +7,10 @@ enum {
 	STEP_MAX = 8,  /* how often the same step from one id to the next may occur */
 	BIT_MIN = 400, /* 500 are expected, deviation 16 */
 	BIT_MAX = 600,
-	PORT_SAME_MAX = 100, /* the same port twice in a row */
+	/* 63 sockets are expected, of 16 questions each; 16 if none were renewed.  They
+	 * may share ports where the range is small. */
+	PORTS_MIN = 24,
+	PORT_MAX = 96,
 };
 
 static int
@@ -68,9 +71,11 @@ ids_are_plausible(const uint16_t ids[IDS_SAMPLE])
 bool
 ids_ports_are_renewed(const uint16_t ports[IDS_SAMPLE])
 {
-	size_t same = 0;
+	uint16_t values[IDS_SAMPLE];
+	size_t most = 0;
 
-	for (size_t i = 1; i < IDS_SAMPLE; i++)
-		same += ports[i] == ports[i - 1];
-	return same <= PORT_SAME_MAX;
+	for (size_t i = 0; i < IDS_SAMPLE; i++)
+		values[i] = ports[i];
+	return count_distinct(values, IDS_SAMPLE, &most) >= PORTS_MIN &&
+	       most <= PORT_MAX;
 }

@@ -11,7 +11,8 @@
 enum { IDS_SAMPLE = 1000 };
 
 bool ids_are_plausible(const uint16_t ids[IDS_SAMPLE]);
-/* Each query from a port of its own, as far as chance and a small range allow. */
+/* Of queries that leave from one channel after the other, 64 from each: are ports
+ * renewed (channel.h), as far as chance and a small range allow? */
 bool ids_ports_are_renewed(const uint16_t ports[IDS_SAMPLE]);
 
 #endif

@@ -21,7 +21,6 @@ static void
 answer(struct peer *p, uint32_t seq, const struct packet_answer *a)
 {
 	CLEANUP(buf_done) struct buf b;
-	struct str body;
 
 	buf_init(&b, ANSWER_MAX);
 	buf_put_u16(&b, (uint16_t)a->st);
@@ -31,9 +30,7 @@ answer(struct peer *p, uint32_t seq, const struct packet_answer *a)
 		const struct addr *addr = &a->addrs[i];
 		wire_put_str(&b, str_of(addr->b, addr->family == 4 ? 4 : 16));
 	}
-	need(buf_finish(&b, &body) == ST_OK);
-	/* It fails when the line is going down: its loss is told separately. */
-	(void)!ask_answer(p->line, ASK_RESOLVE, seq, body, NULL, 0);
+	peer_answer(p, ASK_RESOLVE, seq, &b, -1);
 }
 
 static void

@@ -45,6 +45,17 @@ peer_kill(struct peer *p, enum status why)
 	peer_end(p);
 }
 
+/* Without memory for an answer the asker's deadline is the answer; when the line is
+ * going down its loss is told separately. */
+void
+peer_answer(struct peer *p, enum ask a, uint32_t seq, struct buf *b, int fd)
+{
+	struct str body;
+
+	if (buf_finish(b, &body) == ST_OK)
+		(void)!ask_answer(p->line, a, seq, body, &fd, fd == -1 ? 0 : 1);
+}
+
 static void
 on_lost(void *ctx, struct ask_line *line, enum status why)
 {
@@ -64,7 +75,6 @@ grant_heard(struct peer *p, struct ask_msg *m)
 	struct wire w = wire_from(m->body);
 	uint64_t cookie = wire_u64(&w);
 	uint32_t handle = wire_u32(&w);
-	struct str body;
 
 	if (wire_end(&w) != ST_OK) {
 		peer_kill(p, ST_BAD_MESSAGE);
@@ -72,9 +82,7 @@ grant_heard(struct peer *p, struct ask_msg *m)
 	}
 	buf_init(&b, 16);
 	buf_put_u16(&b, (uint16_t)who_grant(p->dialer->role.who, cookie, handle));
-	need(buf_finish(&b, &body) == ST_OK);
-	/* It fails when the line is going down: its loss is told separately. */
-	(void)!ask_answer(p->line, ASK_GRANT, m->seq, body, NULL, 0);
+	peer_answer(p, ASK_GRANT, m->seq, &b, -1);
 }
 
 static void

@@ -14,7 +14,12 @@
 #include "proxy/dialer/channel.h"
 #include "proxy/dialer/ids.h"
 
-enum { TEST_WAIT_MS = 2000 };
+enum {
+	TEST_WAIT_MS = 2000,
+	TEST_QUESTIONS = 4 * CHANNEL_QUESTIONS, /* from one channel in a row */
+	/* Up to 256 octets come whole once the kernel's pool is ready (getrandom(2)). */
+	NOISE_QUESTIONS = 256 / PACKET_NOISE,
+};
 
 struct slot { /* a channel and what it is busy with */
 	struct upstream *up;
@@ -48,7 +53,9 @@ struct upstream {
 	size_t servers_n, preferred;
 	uint32_t tries;
 	uint64_t timeout_ms;
-	int sink; /* for upstream_test(); -1 afterwards */
+	uint8_t noise[NOISE_QUESTIONS * PACKET_NOISE];
+	size_t noise_n; /* not used yet; from the end */
+	int sink;       /* for upstream_test(); -1 afterwards */
 };
 
 static void pump(struct upstream *u);
@@ -60,16 +67,20 @@ question_name(const struct question *q)
 	return str_of(q->text, q->name_len);
 }
 
-/* A new id and new letters, from the kernel each time. */
+/* A new id and new letters for each, from the kernel for some at a time. */
 static enum status
-make_packet(struct str name, uint16_t type, struct packet_query *ret_q)
+make_packet(struct upstream *u, struct str name, uint16_t type,
+	    struct packet_query *ret_q)
 {
-	uint8_t noise[PACKET_NOISE];
-
-	/* Up to 256 bytes come whole or not at all once the kernel's pool is ready. */
-	if (getrandom(noise, sizeof(noise), 0) != (ssize_t)sizeof(noise))
-		return ST_SYSTEM;
-	return packet_make_query(name, type, noise, ret_q);
+	if (u->noise_n == 0) {
+		if (getrandom(u->noise, sizeof(u->noise), 0) !=
+		    (ssize_t)sizeof(u->noise))
+			return ST_SYSTEM;
+		u->noise_n = NOISE_QUESTIONS;
+	}
+	u->noise_n--;
+	return packet_make_query(name, type, u->noise + u->noise_n * PACKET_NOISE,
+				 ret_q);
 }
 
 static void
@@ -100,6 +111,7 @@ on_packet(void *ctx, enum status st, struct str packet)
 		return;
 	}
 	if (st != ST_OK) {
+		channel_renew(s->channel);
 		s->question->attempt++;
 		next_attempt(s);
 		return;
@@ -114,6 +126,7 @@ on_timeout(void *ctx)
 	struct slot *s = ctx;
 
 	channel_cancel(s->channel);
+	channel_renew(s->channel);
 	s->question->attempt++;
 	next_attempt(s);
 }
@@ -125,7 +138,7 @@ attempt(struct slot *s)
 	struct question *q = s->question;
 
 	q->server = (u->preferred + q->attempt) % u->servers_n;
-	enum status st = make_packet(question_name(q), q->type, &q->packet);
+	enum status st = make_packet(u, question_name(q), q->type, &q->packet);
 	if (st != ST_OK)
 		return st;
 	return channel_ask(s->channel, &u->servers[q->server], &q->packet, on_packet,
@@ -335,7 +348,7 @@ test_once(struct slot *s, const struct image_server *sink, uint16_t *ret_id,
 	  uint16_t *ret_port)
 {
 	struct packet_query q;
-	enum status st = make_packet(STR("self.test"), PACKET_TYPE_A, &q);
+	enum status st = make_packet(s->up, STR("self.test"), PACKET_TYPE_A, &q);
 
 	if (st == ST_OK)
 		st = channel_ask(s->channel, sink, &q, on_test_packet, NULL);
@@ -359,7 +372,7 @@ upstream_test(struct upstream *u)
 	    !addr_from_sockaddr((const struct sockaddr *)&sin, &sink.addr, &sink.port))
 		return ST_SYSTEM;
 	for (size_t i = 0; i < IDS_SAMPLE && st == ST_OK; i++)
-		st = test_once(&u->slots[i % UPSTREAM_CHANNELS], &sink, &ids[i],
+		st = test_once(&u->slots[i / TEST_QUESTIONS], &sink, &ids[i],
 			       &ports[i]);
 	(void)close(u->sink);
 	u->sink = -1;

@@ -4,6 +4,9 @@
 
 #include "proxy/base/clock.h"
 
+/* Far more than any ledger ever counts, with room to count on. */
+#define COUNT_MAX ((uint64_t)INT64_MAX / 2)
+
 static const char schema[] =
 	"CREATE TABLE IF NOT EXISTS rows(seq INTEGER PRIMARY KEY, id INTEGER,"
 	" denial INTEGER, sandbox BLOB, payload BLOB, digest BLOB NOT NULL,"
@@ -114,6 +117,9 @@ prepare(struct store *s)
 		st = load_segment(s);
 	if (st == ST_OK)
 		st = load_last_row(s);
+	/* Nobody counts so far: a file that says so was tampered with. */
+	if (st == ST_OK && (s->now.seq > COUNT_MAX || s->now.segment > COUNT_MAX))
+		st = ST_BAD_MESSAGE;
 	s->committed = s->now;
 	return st;
 }
