@@ -20,9 +20,7 @@ give(struct slot *slot, enum give kind, uint32_t index, const char *text,
 	struct str body;
 
 	buf_init(&b, 1024);
-	buf_put_u8(&b, (uint8_t)kind);
-	buf_put_u32(&b, index);
-	wire_put_str(&b, str_from(text));
+	give_put(&b, kind, index, str_from(text));
 	if (buf_finish(&b, &body) != ST_OK)
 		return ST_TOO_BIG;
 	return slot->line == NULL ? ST_END
