@@ -27,8 +27,8 @@ struct channel {
 	unsigned questions;         /* that left from them */
 	uint64_t since_ms;          /* the first of them */
 	bool is_spent;              /* the next question gets a new socket */
-	struct loop_timer deliver; /* set when the outcome is there */
-	channel_fn fn;             /* NULL: idle */
+	struct loop_timer deliver;  /* set when the outcome is there */
+	channel_fn fn;              /* NULL: idle */
 	void *ctx;
 	enum status st;
 	struct buf packet;

@@ -17,7 +17,8 @@
 enum {
 	TEST_WAIT_MS = 2000,
 	TEST_QUESTIONS = 4 * CHANNEL_QUESTIONS, /* from one channel in a row */
-	/* Up to 256 octets come whole once the kernel's pool is ready (getrandom(2)). */
+	/* Up to 256 octets come whole once the kernel's pool is ready (getrandom(2)).
+	 */
 	NOISE_QUESTIONS = 256 / PACKET_NOISE,
 };
 

@@ -4,12 +4,11 @@
  * upstream: one question to the resolvers of the configuration.
  *
  * A pool of c-ares channels, all made before the jail, each used for one question at a
- * time and for one attempt at one resolver.  The one that rested longest is taken, so
- * none of UPSTREAM_CHANNELS attempts in a row leaves from the source port of another
- * unless more than half of the channels wait; a channel renews its port soon
- * (channel.h), and at once after a time-out or an answer that was not ours
- * (docs/notes/004-source-ports.md).  Time-outs and fail-over are ours: c-ares cannot change
- * them after start.  /etc/hosts and search domains are never looked at.
+ * time and for one attempt at one resolver.  The one that rested longest is taken next,
+ * so a source port comes again after as many questions as channels rest, and soon never
+ * more (channel.h); after a time-out or an answer that was not ours at once
+ * (docs/notes/004-source-ports.md).  Time-outs and fail-over are ours: c-ares cannot
+ * change them after start.  /etc/hosts and search domains are never looked at.
  *
  * An attempt ends with an answer, or: time-out, refusal, failure of the server, wrong
  * letters in the question, malformed.  Then the next resolver is asked, `tries` rounds

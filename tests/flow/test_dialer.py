@@ -3,6 +3,7 @@
 Runs in a network namespace of its own where every address is local: one server on all of
 them writes down which address was really dialled.  That list is the oracle.
 """
+import collections
 import ctypes
 import os
 import pathlib
@@ -335,6 +336,16 @@ def test_queries_differ_in_id_port_and_letters(gate, sink):
     assert len({q.source[1] for q in queries}) > 55
     letters = {"".join("U" if c.isupper() else "l" for c in q.name) for q in queries}
     assert len(letters) > 60
+
+
+def test_a_port_serves_a_few_questions_only(gate, sink):
+    with FakeDns({"*.ok.test": {"A": [PUBLIC]}}) as dns:
+        one = gate(dns)
+        for i in range(1500):
+            assert one.resolve(f"n{i}.ok.test")[0] == "OK"
+        ports = collections.Counter(q.source[1] for q in dns.queries)
+    # A socket serves 16; two may have drawn the same port.
+    assert max(ports.values()) <= 48 and len(ports) > 80
 
 
 def test_many_askers_cause_one_question(gate, sink):

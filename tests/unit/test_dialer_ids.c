@@ -49,7 +49,22 @@ patterns_do_not_pass(void **state)
 	assert_false(ids_are_plausible(half));
 	assert_false(ids_are_plausible(again));
 	assert_false(ids_ports_are_renewed(same));
-	assert_false(ids_ports_are_renewed(again));
+}
+
+static void
+a_port_serves_a_few_questions_and_no_more(void **state)
+{
+	uint16_t few[IDS_SAMPLE], many[IDS_SAMPLE], two[IDS_SAMPLE];
+
+	(void)state;
+	for (size_t i = 0; i < IDS_SAMPLE; i++) {
+		few[i] = (uint16_t)(30000 + i / 16 * 7);
+		many[i] = (uint16_t)(30000 + i / 64 * 7);
+		two[i] = (uint16_t)(30000 + i % 2);
+	}
+	assert_true(ids_ports_are_renewed(few));
+	assert_false(ids_ports_are_renewed(many));
+	assert_false(ids_ports_are_renewed(two));
 }
 
 int
@@ -58,6 +73,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ids_of_the_kernel_pass),
 		cmocka_unit_test(patterns_do_not_pass),
+		cmocka_unit_test(a_port_serves_a_few_questions_and_no_more),
 	};
 
 	return cmocka_run_group_tests_name("dialer ids", tests, NULL, NULL);
