@@ -341,6 +341,18 @@ hear_one(struct role_self *r)
 	return ST_OK;
 }
 
+/* A write to a closed pipe or socket gives an error, not death.  What a terminal or
+ * `timeout` sends to the whole group is for super, who drains us and ends us. */
+static void
+ignore_signals(struct role_self *r)
+{
+	static const int ignored[] = { SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+
+	for (size_t i = 0; i < COUNT_OF(ignored); i++)
+		if (signal(ignored[i], SIG_IGN) == SIG_ERR)
+			role_die(r, "signal", ST_SYSTEM);
+}
+
 void
 role_start(struct role_self *r, enum role self, const struct role_hooks *hooks)
 {
@@ -350,9 +362,7 @@ role_start(struct role_self *r, enum role self, const struct role_hooks *hooks)
 	r->log = log;
 	(void)snprintf(r->name, sizeof r->name, "%s", role_name(self));
 	r->super = (struct ask_end){ ROLE_SUPER_FD, self, ROLE_SUPER };
-	/* A write to a closed pipe or socket gives an error, not death. */
-	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
-		role_die(r, "signal", ST_SYSTEM);
+	ignore_signals(r);
 	r->space = malloc(ASK_BODY_MAX + 8);
 	if (r->space == NULL || who_new(&r->who) != ST_OK)
 		role_die(r, "start", ST_NOMEM);

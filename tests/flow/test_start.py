@@ -344,3 +344,17 @@ def test_the_service_manager_is_told(gate, is_abstract):
         assert s.recv(200).startswith(b"RELOADING=1") and s.recv(200) == b"READY=1"
         assert g.stop() == 0
         assert s.recv(200) == b"STOPPING=1"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_whole_group_drains_as_one_to_super_does(gate, number):
+    # What a terminal does with ^C, and `timeout` when time is over.
+    g = gate()
+    pids = list(g.pids().values())
+    for pid in pids:
+        os.kill(pid, number)
+    time.sleep(0.3)
+    assert list(g.pids().values()) == pids
+    g.process.send_signal(number)
+    assert g.process.wait(20) == 0
+    assert "killed" not in g.log.read_text()
