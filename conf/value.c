@@ -5,7 +5,7 @@
 #include "proxy/base/enc.h"
 #include "proxy/base/num.h"
 
-enum { NAME_MAX_LEN = 64, TEXT_MAX_LEN = 4096 };
+enum { TEXT_MAX_LEN = 4096 };
 
 struct unit {
 	const char *word;
@@ -347,26 +347,16 @@ value_sha256(struct report *r, const struct node *n, uint8_t ret_hash[32])
 	return true;
 }
 
-static bool
-is_name_char(char c)
-{
-	return ascii_is_alpha(c) || ascii_is_digit(c) || c == '-' || c == '_' ||
-	       c == '.';
-}
-
 bool
 value_name(struct report *r, const struct node *n, struct str *ret_s)
 {
 	if (!is_scalar(r, n))
 		return false;
-	bool ok = n->text.n > 0 && n->text.n <= NAME_MAX_LEN;
-	for (size_t i = 0; ok && i < n->text.n; i++)
-		ok = is_name_char(n->text.p[i]);
-	if (!ok) {
+	if (!str_is_name(n->text)) {
 		report_error(r, n->at,
 			     "`%.*s` is not a name: letters, digits, `-`, `_` and `.`, "
 			     "at most %d",
-			     STR_ARG(n->text), NAME_MAX_LEN);
+			     STR_ARG(n->text), STR_NAME_MAX);
 		return false;
 	}
 	*ret_s = n->text;

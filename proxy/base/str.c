@@ -50,6 +50,22 @@ str_has(struct str s, char c)
 	return s.n > 0 && memchr(s.p, c, s.n) != NULL;
 }
 
+static bool
+is_name_char(char c)
+{
+	return ascii_is_alpha(c) || ascii_is_digit(c) || c == '-' || c == '_' ||
+	       c == '.';
+}
+
+bool
+str_is_name(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (!is_name_char(s.p[i]))
+			return false;
+	return s.n > 0 && s.n <= STR_NAME_MAX;
+}
+
 struct str
 str_skip(struct str s, size_t offset)
 {

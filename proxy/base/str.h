@@ -21,6 +21,10 @@ bool str_ieq(struct str a, struct str b); /* ASCII case folded */
 bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);
 bool str_has(struct str s, char c);
+/* What a sandbox or a policy may be called: 1 to STR_NAME_MAX letters, digits, '-', '_'
+ * and '.'. */
+enum { STR_NAME_MAX = 64 };
+bool str_is_name(struct str s);
 
 /* The part from offset on (at most s.n) and the first n bytes (at most s.n). */
 struct str str_skip(struct str s, size_t offset);

@@ -176,7 +176,7 @@ check_names(const struct admin_conn *a)
 	struct control *c = a->control;
 	struct str id = get_text(a, "id");
 
-	if (id.n == 0 || id.n > 200 || get_text(a, "user").n > 200 ||
+	if (!str_is_name(id) || get_text(a, "user").n > 200 ||
 	    get_text(a, "agent").n > 200 || get_text(a, "session").n > 200)
 		return ST_BAD_REQUEST;
 	if (image_policy_by_name(c->role.image, get_text(a, "policy")) == POLICY_NONE)

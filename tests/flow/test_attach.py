@@ -142,7 +142,8 @@ def test_what_cannot_be_attached(gate, namespace):
     assert attach(g, namespace, id="demo")[1]["error"]["code"] == "conflict"
     assert attach(g, namespace, sockets=["tcp", "tcp"])[0] == 400
     assert attach(g, namespace, sockets=["raw"])[0] in (400, 500)
-    assert attach(g, namespace, id="")[0] == 400
+    for wrong in ("", "a b", "a\nb", "\x1b[2J", "x" * 65):
+        assert attach(g, namespace, id=wrong)[0] == 400
     with socket.socket() as ours:  # the host's own namespace would be that sandbox
         ours.bind(("127.0.0.1", 0))
         code, said = g.admin("POST", "/v1/attach", {"id": "x", "policy": "coding", "sockets": ["tcp"]},

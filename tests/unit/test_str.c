@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -67,6 +68,23 @@ only_blanks_of_http_are_trimmed(void **state)
 	assert_int_equal(str_trim(STR(" \t ")).n, 0);
 }
 
+static void
+names_are_short_words_without_blanks(void **state)
+{
+	char longest[STR_NAME_MAX + 1];
+
+	(void)state;
+	memset(longest, 'x', sizeof longest);
+	assert_true(str_is_name(STR("exec-1_a.B")));
+	assert_true(str_is_name(str_of(longest, STR_NAME_MAX)));
+	assert_false(str_is_name(str_of(longest, sizeof longest)));
+	assert_false(str_is_name(STR("")));
+	assert_false(str_is_name(STR("a b")));
+	assert_false(str_is_name(STR("a\n")));
+	assert_false(str_is_name(STR("\xc3\xa4")));
+	assert_false(str_is_name(STR("a\0b")));
+}
+
 int
 main(void)
 {
@@ -76,6 +94,7 @@ main(void)
 		cmocka_unit_test(cutting_never_goes_outside),
 		cmocka_unit_test(a_cut_tells_an_empty_last_part_from_none),
 		cmocka_unit_test(only_blanks_of_http_are_trimmed),
+		cmocka_unit_test(names_are_short_words_without_blanks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
