@@ -117,6 +117,8 @@ open_admin(const struct admin_where *where, struct buf *address, int *ret_fd)
 	if (fd < 0) {
 		if (is_unix)
 			text = str_of(state.p, state.len);
+		if (where->may_be_none && (errno == ECONNREFUSED || errno == ENOENT))
+			return ST_NOT_FOUND;
 		(void)fprintf(stderr, "sandgate: no gateway answers at %.*s: %s\n",
 			      STR_ARG(text), strerror(errno));
 		return ST_NOT_FOUND;

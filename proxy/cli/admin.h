@@ -11,6 +11,7 @@
 struct admin_where { /* which gateway; all NULL: the default configuration's */
 	const char *config;
 	const char *state; /* its state directory, with admin.sock in it */
+	bool may_be_none;  /* that none runs is an answer, not said as an error */
 };
 
 struct admin_wish {

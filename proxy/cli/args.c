@@ -1,6 +1,23 @@
 #include "proxy/cli/args.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+void
+args_help(int argc, char **argv, const char *usage)
+{
+	if (argc < 2 || (strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0))
+		return;
+	exit(fputs(usage, stdout) < 0 || fflush(stdout) != 0 ? 1 : 0);
+}
+
+bool
+args_wrong(const char *command, const char *why, const char *word)
+{
+	(void)fprintf(stderr, "sandgate %s: %s `%s`\n", command, why, word);
+	return false;
+}
 
 static const struct arg *
 find(const struct arg *args, size_t n, const char *word, const char **ret_inline)
@@ -62,7 +79,9 @@ args_take(int argc, char **argv, const struct arg *args, size_t args_n, size_t *
 		}
 		int used = take(argc, argv, i, args, args_n);
 		if (used == 0)
-			return false;
+			return args_wrong(
+				argv[0],
+				"unknown option, or no value for it:", argv[i]);
 		i += used;
 	}
 	*ret_n = n;

@@ -13,8 +13,15 @@ struct arg {
 	bool *flag;
 };
 
+/* For `--help` or `-h` as the first argument: the usage on standard output, and the
+ * process ends with 0. */
+void args_help(int argc, char **argv, const char *usage);
+
+/* False, and why on standard error. */
+bool args_wrong(const char *command, const char *why, const char *word) MUSTCHECK;
+
 /* What is no option is moved to argv[1] and on, in order; *ret_n of them.  False: an
- * unknown option, or one without its value. */
+ * unknown option, or one without its value, and told so. */
 bool args_take(int argc, char **argv, const struct arg *args, size_t args_n,
 	       size_t *ret_n) MUSTCHECK;
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "proxy/base/num.h"
+#include "proxy/cli/args.h"
 #include "proxy/cli/attached.h"
 #include "proxy/cli/cmds.h"
 #include "proxy/cli/where.h"
@@ -186,6 +187,7 @@ cmd_attach(int argc, char **argv)
 
 	buf_init(&why, 4096);
 	buf_init(&config, 4096);
+	args_help(argc, argv, usage);
 	if (!read_options(argc, argv, &a) ||
 	    !num_parse_strict(str_from(a.pid), INT32_MAX, &pid)) {
 		(void)fputs(usage, stderr);

@@ -1,5 +1,8 @@
 #include "proxy/cli/attached.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "conf/describe.h"
 #include "conf/policy.h"
 #include "proxy/cli/where.h"
@@ -10,6 +13,22 @@ text(const char *s)
 	return json_string(s == NULL ? "" : s);
 }
 
+/* What the gateway answers is told to sandboxes too; whoever names a policy wants to
+ * hear which one is missing. */
+static void
+print_refusal(const struct admin_reply *r, const struct attached_as *as)
+{
+	const char *code = json_string_value(
+		json_object_get(json_object_get(r->body, "error"), "code"));
+
+	if (code == NULL || strcmp(code, status_code(ST_NO_POLICY)) != 0)
+		admin_print_refusal(r);
+	else
+		(void)fprintf(stderr,
+			      "sandgate: the gateway that runs has no policy `%s`\n",
+			      as->policy == NULL ? "" : as->policy);
+}
+
 enum status
 attached_add(const struct admin_where *w, const struct attached_as *as,
 	     const struct ns_sockets *s)
@@ -18,8 +37,16 @@ attached_add(const struct admin_where *w, const struct attached_as *as,
 		.method = "POST", .path = "/v1/attach", .fds = s->fds, .fds_n = s->n
 	};
 	struct admin_reply reply;
-	json_t *kinds = json_array();
+	json_t *kinds;
 
+	if (as->id == NULL || !str_is_name(str_from(as->id))) {
+		(void)fprintf(stderr,
+			      "sandgate: `%s` is no id of a sandbox: letters, digits, "
+			      "`-`, `_` and `.`, at most %d\n",
+			      as->id == NULL ? "" : as->id, STR_NAME_MAX);
+		return ST_BAD_REQUEST;
+	}
+	kinds = json_array();
 	for (size_t i = 0; i < s->n; i++)
 		(void)json_array_append_new(kinds, json_string(s->texts[i]));
 	wish.body = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "id", text(as->id), "user",
@@ -33,7 +60,7 @@ attached_add(const struct admin_where *w, const struct attached_as *as,
 	if (st != ST_OK)
 		return st;
 	if (reply.http != 200) {
-		admin_print_refusal(&reply);
+		print_refusal(&reply, as);
 		st = ST_CONFLICT;
 	}
 	json_decref(reply.body);

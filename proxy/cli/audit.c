@@ -9,6 +9,7 @@
 
 #include "proxy/base/clock.h"
 #include "proxy/base/num.h"
+#include "proxy/cli/args.h"
 #include "proxy/cli/audit.h"
 #include "proxy/cli/cmds.h"
 #include "proxy/cli/ledger_read.h"
@@ -44,7 +45,6 @@ static const struct option options[] = {
 	{ "limit", required_argument, NULL, 'n' },
 	{ "json", no_argument, NULL, 'j' },
 	{ "format", required_argument, NULL, 'F' },
-	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -101,9 +101,11 @@ take_option(struct audit *a, int letter, const char *value)
 		return true;
 	case 't':
 		return ledger_since(str_from(value), clock_wall_us(),
-				    &a->filter.since_us);
+				    &a->filter.since_us) ||
+		       args_wrong("audit", "--since: not a TIME:", value);
 	case 'n':
-		return num_parse_u64(str_from(value), INT64_MAX, &a->filter.limit);
+		return num_parse_u64(str_from(value), INT64_MAX, &a->filter.limit) ||
+		       args_wrong("audit", "--limit: not a whole number:", value);
 	case 'j':
 		a->json = true;
 		return true;
@@ -141,8 +143,7 @@ run(struct audit *a)
 		return 2;
 	enum status st = ledger_open(buf_cstr(&dir), &db);
 	if (st != ST_OK) {
-		(void)fprintf(stderr, "sandgate: no ledger can be read in %s: %s\n",
-			      buf_cstr(&dir), status_words(st)->sentence);
+		ledger_say_unreadable(buf_cstr(&dir), st);
 		return 2;
 	}
 	buf_init(&a->line, 8 * ROW_MAX);
@@ -168,16 +169,15 @@ cmd_audit(int argc, char **argv)
 		argc--;
 		argv++;
 	}
+	args_help(argc, argv, usage);
 	optind = 0; /* of getopt: start anew */
-	while ((letter = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
-		if (letter == 'h')
-			return fputs(usage, stdout) < 0;
+	while ((letter = getopt_long(argc, argv, "c:", options, NULL)) != -1) {
 		if (!take_option(&a, letter, optarg)) {
 			(void)fputs(usage, stderr);
 			return 2;
 		}
 	}
-	if (optind != argc) {
+	if (optind != argc && !args_wrong("audit", "unexpected:", argv[optind])) {
 		(void)fputs(usage, stderr);
 		return 2;
 	}

@@ -7,6 +7,7 @@
 
 #include "proxy/base/enc.h"
 #include "proxy/base/num.h"
+#include "proxy/cli/args.h"
 #include "proxy/cli/audit.h"
 #include "proxy/cli/ledger_read.h"
 #include "proxy/cli/ledger_verify.h"
@@ -57,8 +58,11 @@ take_options(int argc, char **argv, struct wish *w)
 			w->state = optarg;
 		else if (letter == 'j')
 			w->json = true;
-		else if (letter != 'a' || !take_place(str_from(optarg), &w->at))
+		else if (letter != 'a')
 			return false;
+		else if (!take_place(str_from(optarg), &w->at))
+			return args_wrong("audit verify",
+					  "--at: not ROW:LINK:", optarg);
 	}
 	return optind == argc;
 }
@@ -119,6 +123,7 @@ audit_verify(int argc, char **argv)
 
 	buf_init(&dir, 4200);
 	buf_init(&text, 4096);
+	args_help(argc, argv, usage);
 	if (!take_options(argc, argv, &w)) {
 		(void)fputs(usage, stderr);
 		return 2;
@@ -127,8 +132,7 @@ audit_verify(int argc, char **argv)
 		return 2;
 	enum status st = ledger_verify(buf_cstr(&dir), &w.at, &r);
 	if (st != ST_OK) {
-		(void)fprintf(stderr, "sandgate: no ledger can be read in %s: %s\n",
-			      buf_cstr(&dir), status_words(st)->sentence);
+		ledger_say_unreadable(buf_cstr(&dir), st);
 		return 2;
 	}
 	if (w.json)

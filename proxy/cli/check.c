@@ -157,6 +157,7 @@ cmd_check(int argc, char **argv)
 	struct config config;
 
 	buf_init(&path, 8192);
+	args_help(argc, argv, usage);
 	if (!take_options(argc, argv, &c)) {
 		(void)fprintf(stderr, "%s", usage);
 		return 2;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proxy/cli/args.h"
 #include "proxy/cli/attached.h"
 #include "proxy/cli/box.h"
 #include "proxy/cli/cmds.h"
@@ -204,6 +205,7 @@ cmd_exec(int argc, char **argv)
 	struct exec e = { .as = { .id = NULL } };
 	struct gate g;
 
+	args_help(argc, argv, usage);
 	if (!read_options(argc, argv, &e)) {
 		(void)fputs(usage, stderr);
 		return REFUSED;

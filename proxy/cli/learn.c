@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "proxy/base/clock.h"
+#include "proxy/cli/args.h"
 #include "proxy/cli/cmds.h"
 #include "proxy/cli/learned.h"
 #include "proxy/cli/ledger_read.h"
@@ -44,10 +45,11 @@ take_options(int argc, char **argv, struct wish *w)
 			w->filter.sandbox = str_from(optarg);
 		else if (letter == 'H')
 			w->http = true;
-		else if (letter != 't' ||
-			 !ledger_since(str_from(optarg), clock_wall_us(),
-				       &w->filter.since_us))
+		else if (letter != 't')
 			return false;
+		else if (!ledger_since(str_from(optarg), clock_wall_us(),
+				       &w->filter.since_us))
+			return args_wrong("learn", "--since: not a TIME:", optarg);
 	}
 	return optind == argc && w->filter.sandbox.p != NULL;
 }
@@ -71,6 +73,7 @@ cmd_learn(int argc, char **argv)
 	buf_init(&dir, 4200);
 	buf_init(&out, 64 << 20);
 	learned_init(&l);
+	args_help(argc, argv, usage);
 	if (!take_options(argc, argv, &w)) {
 		(void)fputs(usage, stderr);
 		return 2;
@@ -82,8 +85,7 @@ cmd_learn(int argc, char **argv)
 		st = ledger_each(db, &w.filter, see, &l);
 	(void)sqlite3_close(db);
 	if (st != ST_OK) {
-		(void)fprintf(stderr, "sandgate: no ledger can be read in %s: %s\n",
-			      buf_cstr(&dir), status_words(st)->sentence);
+		ledger_say_unreadable(buf_cstr(&dir), st);
 		return 2;
 	}
 	learned_put(&l, w.filter.sandbox, w.http, &out);

@@ -1,7 +1,10 @@
 #include "proxy/cli/ledger_read.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "proxy/base/clock.h"
 #include "proxy/base/enc.h"
@@ -19,6 +22,15 @@ ledger_open(const char *dir, sqlite3 **ret_db)
 	buf_putf(&path, "%s/ledger.db", dir);
 	const char *p = buf_cstr(&path);
 	return p == NULL ? ST_TOO_BIG : sql_open_reader(p, ret_db);
+}
+
+void
+ledger_say_unreadable(const char *dir, enum status st)
+{
+	bool is_shut = access(dir, R_OK | X_OK) < 0;
+
+	(void)fprintf(stderr, "sandgate: no ledger can be read in %s: %s\n", dir,
+		      is_shut ? strerror(errno) : status_words(st)->sentence);
 }
 
 static enum status

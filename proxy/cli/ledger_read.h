@@ -23,6 +23,8 @@ typedef bool (*ledger_row_fn)(void *ctx, uint64_t seq, const struct row *r);
 enum status ledger_find(const char *config, const char *state,
 			struct buf *dir) MUSTCHECK;
 enum status ledger_open(const char *dir, sqlite3 **ret_db) MUSTCHECK;
+/* To standard error, with what the system says where it lets nobody look. */
+void ledger_say_unreadable(const char *dir, enum status st);
 
 /* In the order they were stored; erased rows are passed over. */
 enum status ledger_each(sqlite3 *db, const struct ledger_filter *f, ledger_row_fn fn,

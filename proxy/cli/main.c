@@ -23,7 +23,8 @@ print_help(FILE *to)
 	(void)fprintf(to, "usage: sandgate COMMAND [ARGUMENTS]\n\n");
 	for (size_t i = 0; i < COUNT_OF(commands); i++)
 		(void)fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].help);
-	(void)fprintf(to, "\nsandgate(1) and sandgate.yaml(5) tell the rest.\n");
+	(void)fprintf(to, "\n`sandgate COMMAND --help` tells how each is "
+			  "called;\nsandgate(1) and sandgate.yaml(5) tell the rest.\n");
 }
 
 int
@@ -35,7 +36,8 @@ main(int argc, char **argv)
 		(void)printf("sandgate %s\n", SG_VERSION);
 		return 0;
 	}
-	if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0) {
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
+	    strcmp(name, "help") == 0) {
 		print_help(stdout);
 		return 0;
 	}

@@ -3,6 +3,8 @@
 #include <getopt.h>
 #include <stdio.h>
 
+#include "proxy/cli/args.h"
+
 bool
 options_read(int argc, char **argv, struct options *ret_o)
 {
@@ -12,10 +14,15 @@ options_read(int argc, char **argv, struct options *ret_o)
 		{ "json", no_argument, NULL, 'j' },
 		{ NULL, 0, NULL, 0 },
 	};
-	struct options o = { { NULL, NULL }, false };
+	struct options o = { .json = false };
 	bool is_right = true;
+	char usage[128];
 	int letter;
 
+	(void)snprintf(usage, sizeof usage,
+		       "usage: sandgate %s [-c FILE | --state DIR] [--json]\n",
+		       argv[0]);
+	args_help(argc, argv, usage);
 	optind = 0;
 	while ((letter = getopt_long(argc, argv, "c:", known, NULL)) != -1) {
 		if (letter == 'c')
@@ -28,9 +35,7 @@ options_read(int argc, char **argv, struct options *ret_o)
 			is_right = false;
 	}
 	if (!is_right || optind != argc) {
-		(void)fprintf(stderr,
-			      "usage: sandgate %s [-c FILE | --state DIR] [--json]\n",
-			      argv[0]);
+		(void)fputs(usage, stderr);
 		return false;
 	}
 	*ret_o = o;

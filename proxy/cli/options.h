@@ -9,7 +9,7 @@ struct options {
 	bool json;
 };
 
-/* False: called wrongly, and told so. */
+/* False: called wrongly, and told so.  Ends the process where help was asked for. */
 bool options_read(int argc, char **argv, struct options *ret_o) MUSTCHECK;
 
 #endif

@@ -2,14 +2,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proxy/cli/args.h"
 #include "proxy/cli/cmds.h"
 #include "proxy/cli/from_tools.h"
+
+static const char usage[] =
+	"usage: sandgate policy from-tools [pip] [npm] [apt] [go] [cargo]\n";
 
 int
 cmd_policy(int argc, char **argv)
 {
-	if (argc > 1 && strcmp(argv[1], "from-tools") == 0)
+	args_help(argc, argv, usage);
+	if (argc > 1 && strcmp(argv[1], "from-tools") == 0) {
+		args_help(argc - 1, argv + 1, usage);
 		return from_tools(argc - 1, argv + 1);
-	(void)fprintf(stderr, "usage: sandgate policy from-tools TOOL...\n");
+	}
+	(void)fputs(usage, stderr);
 	return 2;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proxy/cli/args.h"
 #include "proxy/cli/cmds.h"
 #include "proxy/cli/gateway_rules.h"
 #include "proxy/cli/ns.h"
@@ -97,6 +98,7 @@ cmd_rules(int argc, char **argv)
 	struct rules r = { .config = NULL };
 	int code = 0;
 
+	args_help(argc, argv, usage);
 	r.pins = calloc(PINS_MAX, sizeof *r.pins);
 	buf_init(&b, RULES_MAX);
 	if (r.pins == NULL || !read_options(argc, argv, &r)) {

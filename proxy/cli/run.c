@@ -8,12 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proxy/cli/args.h"
 #include "proxy/cli/cmds.h"
 #include "proxy/cli/where.h"
 
 struct run {
 	const char *config, *ready_fd;
 };
+
+static const char usage[] = "usage: sandgate run [-c FILE] [--ready-fd N]\n";
 
 static bool
 read_options(int argc, char **argv, struct run *r)
@@ -59,8 +62,9 @@ cmd_run(int argc, char **argv)
 	CLEANUP(buf_done) struct buf exe;
 	struct run r = { NULL, NULL };
 
+	args_help(argc, argv, usage);
 	if (!read_options(argc, argv, &r)) {
-		(void)fprintf(stderr, "usage: sandgate run [-c FILE] [--ready-fd N]\n");
+		(void)fputs(usage, stderr);
 		return 2;
 	}
 	buf_init(&config, 4096);

@@ -10,6 +10,7 @@
 
 #include "proxy/base/clock.h"
 #include "proxy/base/enc.h"
+#include "proxy/cli/args.h"
 #include "proxy/cli/cmds.h"
 #include "proxy/cli/ledger_read.h"
 
@@ -71,7 +72,8 @@ take_options(int argc, char **argv, struct why *w)
 	if (optind + 1 != argc)
 		return false;
 	return enc_get_id(str_from(argv[optind]), &w->id) ||
-	       id_of_json(argv[optind], &w->id);
+	       id_of_json(argv[optind], &w->id) ||
+	       args_wrong("why", "not an ID:", argv[optind]);
 }
 
 static void
@@ -221,6 +223,7 @@ cmd_why(int argc, char **argv)
 	sqlite3 *db = NULL;
 	int code = 2;
 
+	args_help(argc, argv, usage);
 	if (!take_options(argc, argv, &w)) {
 		(void)fputs(usage, stderr);
 		return 2;
@@ -243,8 +246,7 @@ cmd_why(int argc, char **argv)
 			       ? 2
 			       : 1;
 	else
-		(void)fprintf(stderr, "sandgate: no ledger can be read in %s: %s\n",
-			      buf_cstr(&dir), status_words(st)->sentence);
+		ledger_say_unreadable(buf_cstr(&dir), st);
 	(void)sqlite3_close(db);
 	buf_done(&x.out);
 	return code;

@@ -123,7 +123,6 @@ def test_a_test_in_the_file_that_fails_is_told(config):
     ("GET", "https://192.0.2.1/", "ip_literal"),
     ("GET", "https://0x7f.1/", "ip_literal_nonstandard"),
     ("GET", "https://user@static.example.com/", "bad_host"),
-    ("GET", "static.example.com", "bad_target"),
 ])
 def test_explain_tells_the_verdict(config, method, url, code):
     done = cli("explain", "-c", config(GOOD), "--sandbox", "demo", "-X", method, "--json", url)
@@ -201,3 +200,27 @@ def test_from_tools_asks_the_tools_that_are_there(tmp_path):
     policy = tmp_path / "tools.yaml"
     policy.write_text(done.stdout)
     assert cli("check", "-c", policy).returncode == 0
+
+
+COMMANDS = ["attach", "audit", "audit verify", "audit export", "check", "doctor", "exec", "explain", "learn",
+            "policy", "policy from-tools", "reload", "rules", "run", "sandboxes", "status", "why"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_is_an_answer_not_a_mistake(command, option):
+    said = cli(*command.split(), option)
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout.startswith("usage: sandgate " + command.split()[0])
+
+
+@pytest.mark.parametrize("args,word", [
+    (["audit", "--since", "yesterday"], "yesterday"), (["audit", "--limit", "x"], "x"), (["audit", "foo"], "foo"),
+    (["audit", "verify", "--at", "garbage"], "garbage"), (["learn", "--sandbox", "s", "--since", "soon"], "soon"),
+    (["why", "nope"], "nope"), (["check", "--bogus"], "--bogus"),
+    (["explain", "--policy", "p", "ftp://example.com/"], "ftp://example.com/"),
+    (["explain", "--policy", "p", "example.com"], "example.com"), (["explain", "--policy", "p", ""], "")])
+def test_who_calls_wrongly_is_told_which_word_is_wrong(args, word):
+    said = cli(*args)
+    assert (said.returncode, said.stdout) == (2, "")
+    assert f"`{word}`" in said.stderr.splitlines()[0]
