@@ -23,14 +23,15 @@ resolver: {{servers: ["127.0.0.1:{dns}"]}}
 policies:
   coding:
     allow:
-      - {{hosts: [static.example.test, api.example.test], ports: [8443], addresses: ["127.0.0.0/8"]}}
-      - {{hosts: [api.example.test], ports: [8080], methods: [GET], paths: ["/v1/**"], addresses: ["127.0.0.0/8"]}}
+      - {{hosts: [static.example.test, api.example.test], ports: [{https}], addresses: ["127.0.0.0/8"]}}
+      - {{hosts: [api.example.test], ports: [{http}], methods: [GET], paths: ["/v1/**"], addresses: ["127.0.0.0/8"]}}
 """
 
 
 class Demo:
     def __init__(self, folder):
         self.folder, self.bad, self.config = folder, 0, folder / "sandgate.yaml"
+        self.https = self.http = None  # ports of the little internet
         self.env = {**os.environ, "CURL_CA_BUNDLE": str(folder / "ca.pem"), "GIT_SSL_CAINFO": str(folder / "ca.pem"),
                     "SSL_CERT_FILE": str(folder / "ca.pem"), "GIT_TERMINAL_PROMPT": "0",
                     "PATH": f"{BIN}:{os.environ['PATH']}"}
@@ -79,23 +80,24 @@ def make_repository(folder):
 
 
 def ways(d):
-    static, evil = "https://static.example.test:8443/", "https://evil.example.test:8443/"
+    static, evil = f"https://static.example.test:{d.https}/", f"https://evil.example.test:{d.https}/"
     quick = ["curl", "-sS", "-m", "10", "--noproxy", "*"]
     d.say("1. transparent: ordinary clients, nothing configured; the allowed host answers")
     d.inside(*quick, static, holds=["hello from static.example.test"])
     d.inside("python3", "-c", "import urllib.request as u; u.install_opener(u.build_opener(u.ProxyHandler({}))); "
              f"print(u.urlopen('{static}').read().decode())", holds=["hello from static"])
-    d.inside("git", "clone", "-q", "https://static.example.test:8443/git/hello.git", d.folder / "clone", holds=[])
+    d.inside("git", "clone", "-q", static + "git/hello.git", d.folder / "clone", holds=[])
     d.show(["cat", d.folder / "clone/README"], holds=["cloned through sandgate"])
     d.say("2. the host that is not allowed does not even resolve; by address it goes nowhere")
     d.inside(*quick, evil, code=6)
-    d.inside(*quick, "--resolve", "evil.example.test:8443:127.0.0.13", "--connect-to", "::198.51.100.13:8443", evil, code=35)
+    d.inside(*quick, "--resolve", f"evil.example.test:{d.https}:127.0.0.13", "--connect-to",
+             f"::198.51.100.13:{d.https}", evil, code=35)
     d.say("3. explicit proxy: CONNECT, absolute-form and SOCKS5 give the same verdicts")
     d.inside("curl", "-sS", "-m", "10", "-x", PROXY, static, holds=["hello from static"])
     d.inside("curl", "-sS", "-m", "10", "-x", PROXY, evil, code=56, holds=["403"])
-    d.inside("curl", "-sS", "-m", "10", "-x", PROXY, "http://api.example.test:8080/v1/items", holds=["hello from api"])
-    d.inside("curl", "-sS", "-m", "10", "-x", PROXY, "http://evil.example.test:8080/", holds=["denied_by_policy", "hint"])
-    d.inside("curl", "-sS", "-m", "10", "-x", PROXY, "http://api.example.test:8080/secret", holds=["denied_path"])
+    d.inside("curl", "-sS", "-m", "10", "-x", PROXY, f"http://api.example.test:{d.http}/v1/items", holds=["hello from api"])
+    d.inside("curl", "-sS", "-m", "10", "-x", PROXY, f"http://evil.example.test:{d.http}/", holds=["denied_by_policy", "hint"])
+    d.inside("curl", "-sS", "-m", "10", "-x", PROXY, f"http://api.example.test:{d.http}/secret", holds=["denied_path"])
     d.inside("curl", "-sS", "-m", "10", "--noproxy", "", "-x", "socks5h://198.18.0.1:3128", static, holds=["hello from static"])
     d.inside("curl", "-sS", "-m", "10", "--noproxy", "", "-x", "socks5h://198.18.0.1:3128", evil, code=97)
     d.say("4. DNS: an allowed name resolves, another is NXDOMAIN, and no packet left for it")
@@ -108,7 +110,7 @@ def ways(d):
 
 def books(d):
     d.say("6. explain: the same decision, step by step, without sending anything")
-    d.show(["sandgate", "explain", "-c", d.config, "--policy", "coding", "https://static.example.test:8443/"], holds=["carried unread"])
+    d.show(["sandgate", "explain", "-c", d.config, "--policy", "coding", f"https://static.example.test:{d.https}/"], holds=["carried unread"])
     d.show(["sandgate", "explain", "-c", d.config, "--policy", "coding", "https://evil.example.test/"], code=1,
            holds=["denied_by_policy"])
     d.say("7. the ledger: what was refused, and that nobody changed it")
@@ -137,7 +139,8 @@ def main():
         started.append(subprocess.Popen([sys.executable, HERE / "internet.py", folder]))
         wait_for(folder / "ready.json", "the little internet")
         ready = json.loads((folder / "ready.json").read_text())
-        d.config.write_text(CONFIG.format(folder=folder, dns=ready["dns"]))
+        d.config.write_text(CONFIG.format(folder=folder, **ready))
+        d.https, d.http = ready["https"], ready["http"]
         d.say("0. the configuration is checked, the gateway starts")
         print(d.config.read_text())
         d.show(["sandgate", "check", "-c", d.config])

@@ -4,7 +4,8 @@
 usage: internet.py DIR    writes DIR/ca.pem, DIR/ready.json, DIR/hits.json (on change)
 
 Names: static.example.test 127.0.0.11, api.example.test 127.0.0.12, evil.example.test
-127.0.0.13; HTTPS on 8443, HTTP on 8080.  Every connection and every query is counted.
+127.0.0.13; HTTPS on 8443 and HTTP on 8080, or on free ports where those are taken.
+Every connection and every query is counted.
 """
 import http.server
 import json
@@ -97,6 +98,22 @@ def handler(name, folder, hits):
     return Origin
 
 
+def port_or_free(wanted):
+    """A port that is free on all the addresses: the wanted one, if it can be had."""
+    for port in (wanted, *range(20000, 21000)):
+        probes = []
+        try:
+            for ip in NAMES.values():
+                probes.append(socket.create_server((ip, port)))
+            return port
+        except OSError:
+            continue
+        finally:
+            for probe in probes:
+                probe.close()
+    sys.exit("internet.py: no free port")
+
+
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     context = hits = name = None
@@ -124,12 +141,13 @@ def main():
     dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     dns.bind(("127.0.0.1", 0))
     threading.Thread(target=serve_dns, args=(dns, hits), daemon=True).start()
+    ports = {"https": port_or_free(HTTPS), "http": port_or_free(HTTP)}
     for name, ip in NAMES.items():
-        for port, tls in ((HTTPS, context), (HTTP, None)):
+        for port, tls in ((ports["https"], context), (ports["http"], None)):
             server = Server((ip, port), handler(name, folder, hits))
             server.context, server.hits, server.name = tls, hits, name
             threading.Thread(target=server.serve_forever, daemon=True).start()
-    (folder / "ready.json").write_text(json.dumps({"dns": dns.getsockname()[1], "https": HTTPS, "http": HTTP}))
+    (folder / "ready.json").write_text(json.dumps({"dns": dns.getsockname()[1], **ports}))
     threading.Event().wait()
 
 
