@@ -51,8 +51,9 @@ enc_put_base64(struct buf *b, struct str bytes)
 		size_t k = bytes.n - i < 3 ? bytes.n - i : 3;
 		for (size_t j = 0; j < 3; j++)
 			v = v << 8 | (j < k ? (unsigned char)bytes.p[i + j] : 0u);
-		for (size_t j = 0; j < 4; j++)
-			buf_putc(b, j > k ? '=' : base64[v >> (18 - 6 * j) & 63]);
+		for (size_t j = 0; j <= k; j++)
+			buf_putc(b, base64[v >> (18 - 6 * j) & 63]);
+		buf_put(b, str_skip(STR("==="), k));
 	}
 }
 

@@ -167,7 +167,7 @@ put_aside(struct learned *l, const struct row *r)
 	CLEANUP(buf_done) struct buf b;
 	struct str text;
 
-	buf_init(&b, 2 * ROW_FIELD_MAX);
+	buf_init(&b, (size_t)2 * ROW_FIELD_MAX);
 	buf_put_json(&b, r->host);
 	buf_putf(&b, " %s", status_code(r->reason));
 	if (buf_finish(&b, &text) != ST_OK || map_get(&l->asides, text) != NULL)

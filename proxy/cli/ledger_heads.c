@@ -35,7 +35,7 @@ ledger_keys_has(const struct ledger_keys *k, struct str key)
 	CLEANUP(buf_done) struct buf b;
 	struct str want, rest = str_of(k->text, k->n);
 
-	buf_init(&b, 2 * CHAIN_KEY);
+	buf_init(&b, (size_t)2 * CHAIN_KEY);
 	enc_put_hex(&b, key);
 	if (buf_finish(&b, &want) != ST_OK)
 		return false;

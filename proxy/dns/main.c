@@ -270,8 +270,10 @@ main(void)
 				    .drain = drain,
 				    .sandbox = sandbox };
 
-	if (!d || jail_early(ROLE_DNS, 0) != ST_OK || dns_init(d) != ST_OK)
+	if (!d || jail_early(ROLE_DNS, 0) != ST_OK || dns_init(d) != ST_OK) {
+		free(d);
 		return 1;
+	}
 	role_start(&d->role, ROLE_DNS, &hooks);
 	role_enter(&d->role, NULL);
 	loop_io_init(&d->super, d->loop, d->role.super.fd, on_super, d);

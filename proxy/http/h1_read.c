@@ -163,13 +163,12 @@ response_body(const struct h1_read *r, bool is_chunked, enum body_kind *ret_kind
 {
 	const struct head *h = &r->head;
 	bool is_success = h->status >= 200 && h->status < 300;
-	bool is_empty = h->status < 200 || h->status == 204;
+	bool is_connected = r->asked == METHOD_CONNECT && is_success;
+	bool is_empty = !is_connected && (h->status < 200 || h->status == 204);
 
-	if (r->asked == METHOD_CONNECT && is_success)
-		*ret_kind = BODY_TUNNEL;
-	else if (is_empty && (is_chunked || (h->has_length && h->length > 0)))
+	if (is_empty && (is_chunked || (h->has_length && h->length > 0)))
 		return ST_UPSTREAM_BAD; /* it says that a body follows where none may */
-	else if (h->status == 101)
+	if (is_connected || h->status == 101)
 		*ret_kind = BODY_TUNNEL;
 	else if (is_empty || h->status == 304 || r->asked == METHOD_HEAD)
 		*ret_kind = BODY_NONE;

@@ -38,7 +38,9 @@ is_http_token(struct str s)
 static char
 fold(char c)
 {
-	return c == '_' || c == '.' ? '-' : ascii_lower(c);
+	if (c == '_' || c == '.')
+		return '-';
+	return ascii_lower(c);
 }
 
 /* Order of the table: length, then text; the name is folded. */

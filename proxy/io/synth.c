@@ -221,21 +221,22 @@ static struct group *
 group_find(const struct synth *s, struct str id, struct group **ret_place)
 {
 	uint64_t hash = id_hash(id);
-	struct group *place = NULL, *found = NULL;
+	size_t place = SYNTH_SANDBOXES;
+	struct group *groups = s->t->groups, *found = NULL;
 
 	for (size_t i = 0; i < SYNTH_SANDBOXES && !found; i++) {
-		struct group *g = &s->t->groups[(hash + i) % SYNTH_SANDBOXES];
-		uint64_t h = __atomic_load_n(&g->hash, __ATOMIC_RELAXED);
+		size_t at = (hash + i) % SYNTH_SANDBOXES;
+		uint64_t h = __atomic_load_n(&groups[at].hash, __ATOMIC_RELAXED);
 
-		if (!place && h <= GROUP_GONE)
-			place = g;
+		if (place == SYNTH_SANDBOXES && h <= GROUP_GONE)
+			place = at;
 		if (h == GROUP_FREE)
 			break;
-		if (group_is(g, hash, id))
-			found = g;
+		if (group_is(&groups[at], hash, id))
+			found = &groups[at];
 	}
 	if (ret_place)
-		*ret_place = place;
+		*ret_place = place < SYNTH_SANDBOXES ? &groups[place] : NULL;
 	return found;
 }
 
