@@ -146,7 +146,7 @@ run(struct audit *a)
 		ledger_say_unreadable(buf_cstr(&dir), st);
 		return 2;
 	}
-	buf_init(&a->line, 8 * ROW_MAX);
+	buf_init(&a->line, ROW_JSON_MAX);
 	st = show(a, db);
 	buf_done(&a->line);
 	if (st != ST_OK)

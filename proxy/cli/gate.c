@@ -18,6 +18,8 @@
 #include "proxy/http/dest.h"
 #include "proxy/io/state_dir.h"
 
+enum { CONFIG_MAX = 256 * 1024 };
+
 /* ---- a configuration of our own ---- */
 
 /* The system's resolvers; a stub on loopback is as good as any. */
@@ -104,7 +106,7 @@ write_config(const struct gate_wish *w, struct gate *g)
 	}
 	buf_put(&g->dir, str_from(path));
 	buf_putf(&g->config, "%s/sandgate.yaml", path);
-	buf_init(&text, 256 * 1024);
+	buf_init(&text, CONFIG_MAX);
 	if (!put_config(&text, w, path) || buf_finish(&text, &s) != ST_OK)
 		return ST_BAD_CONFIG;
 	int fd = open(buf_cstr(&g->config), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
@@ -133,6 +135,7 @@ become_gateway(const struct gate *g, const char *exe, const char *config, int re
 			 : open(buf_cstr(&log), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	if (fd >= 0)
 		(void)dup2(fd, STDERR_FILENO);
+	(void)fcntl(ready, F_SETFD, 0);
 	(void)snprintf(number, sizeof number, "%d", ready);
 	(void)execl(exe, "sandgate-super", "-c", config, "--ready-fd", number,
 		    (char *)NULL);
@@ -169,7 +172,7 @@ start(struct gate *g)
 			      "sandgate exec: sandgate-super is not installed\n");
 		return ST_NOT_FOUND;
 	}
-	if (pipe(ends) < 0 || fcntl(ends[0], F_SETFD, FD_CLOEXEC) < 0)
+	if (pipe2(ends, O_CLOEXEC) < 0)
 		return ST_SYSTEM;
 	pid_t pid = fork();
 	if (pid == 0)

@@ -41,3 +41,34 @@ options_read(int argc, char **argv, struct options *ret_o)
 	*ret_o = o;
 	return true;
 }
+
+int
+options_show(int argc, char **argv, const struct admin_wish *wish,
+	     void (*print)(const json_t *body))
+{
+	struct admin_reply reply;
+	struct options o;
+	bool ok;
+
+	if (!options_read(argc, argv, &o))
+		return 2;
+	if (admin_call(&o.where, wish, &reply) != ST_OK)
+		return 1;
+	ok = reply.http == 200;
+	if (!ok)
+		admin_print_refusal(&reply);
+	else if (o.json)
+		(void)json_dumpf(reply.body, stdout, JSON_INDENT(2)), (void)puts("");
+	else
+		print(reply.body);
+	json_decref(reply.body);
+	return ok ? 0 : 1;
+}
+
+const char *
+options_text(const json_t *of, const char *key)
+{
+	const char *s = json_string_value(json_object_get(of, key));
+
+	return s == NULL || s[0] == '\0' ? "-" : s;
+}

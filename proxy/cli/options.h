@@ -11,5 +11,10 @@ struct options {
 
 /* False: called wrongly, and told so.  Ends the process where help was asked for. */
 bool options_read(int argc, char **argv, struct options *ret_o) MUSTCHECK;
+/* All of a command that asks one thing and prints what comes; returns its exit code. */
+int options_show(int argc, char **argv, const struct admin_wish *wish,
+		 void (*print)(const json_t *body));
+/* A member that is text; "-" where there is none. */
+const char *options_text(const json_t *of, const char *key);
 
 #endif

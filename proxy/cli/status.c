@@ -4,14 +4,6 @@
 #include "proxy/cli/cmds.h"
 #include "proxy/cli/options.h"
 
-static const char *
-text(const json_t *of, const char *key)
-{
-	const char *s = json_string_value(json_object_get(of, key));
-
-	return s == NULL ? "-" : s;
-}
-
 static long long
 number(const json_t *of, const char *key)
 {
@@ -27,8 +19,9 @@ print_roles(const json_t *roles)
 	(void)printf("%-12s %8s  %-9s %8s  %s\n", "role", "pid", "state", "restarts",
 		     "jail");
 	json_array_foreach(roles, i, r)(void) printf(
-		"%-12s %8lld  %-9s %8lld  %s%s, Landlock %lld\n", text(r, "name"),
-		number(r, "pid"), text(r, "state"), number(r, "restarts"),
+		"%-12s %8lld  %-9s %8lld  %s%s, Landlock %lld\n",
+		options_text(r, "name"), number(r, "pid"), options_text(r, "state"),
+		number(r, "restarts"),
 		json_is_true(json_object_get(r, "no_new_privs")) ? "" : "privileges! ",
 		json_is_true(json_object_get(r, "seccomp")) ? "seccomp" : "no seccomp",
 		number(r, "landlock"));
@@ -57,11 +50,11 @@ print(const json_t *all)
 	size_t i;
 
 	(void)printf("sandgate %s, %s, generation %lld, %lld attached\n",
-		     text(all, "version"), text(all, "state"),
+		     options_text(all, "version"), options_text(all, "state"),
 		     number(all, "generation"), number(all, "attached"));
-	json_array_foreach(json_object_get(all, "listeners"), i, l)(void)
-		printf("listener %-12s %-12s %s port %lld\n", text(l, "name"),
-		       text(l, "kind"), text(l, "address"), number(l, "port"));
+	json_array_foreach(json_object_get(all, "listeners"), i, l)(void) printf(
+		"listener %-12s %-12s %s port %lld\n", options_text(l, "name"),
+		options_text(l, "kind"), options_text(l, "address"), number(l, "port"));
 	print_roles(json_object_get(all, "roles"));
 	print_counts("counters", json_object_get(all, "counters"));
 	print_counts("refusals", json_object_get(all, "refusals"));
@@ -71,21 +64,6 @@ int
 cmd_status(int argc, char **argv)
 {
 	struct admin_wish wish = { .method = "GET", .path = "/v1/status" };
-	struct admin_reply reply;
-	struct options o;
-	bool ok;
 
-	if (!options_read(argc, argv, &o))
-		return 2;
-	if (admin_call(&o.where, &wish, &reply) != ST_OK)
-		return 1;
-	ok = reply.http == 200;
-	if (!ok)
-		admin_print_refusal(&reply);
-	else if (o.json)
-		(void)json_dumpf(reply.body, stdout, JSON_INDENT(2)), (void)puts("");
-	else
-		print(reply.body);
-	json_decref(reply.body);
-	return ok ? 0 : 1;
+	return options_show(argc, argv, &wish, print);
 }

@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <jansson.h>
 
@@ -15,6 +16,8 @@
 #include "proxy/cli/ledger_read.h"
 
 enum { RELATED_MAX = 200 };
+/* A refusal is told before its row is stored: whoever asks at once is made to wait. */
+enum { WAITS = 10, WAIT_MS = 50 };
 
 struct why {
 	const char *config, *state;
@@ -229,12 +232,17 @@ cmd_why(int argc, char **argv)
 		return 2;
 	}
 	buf_init(&dir, 4200);
-	buf_init(&x.out, 8 * ROW_MAX * RELATED_MAX);
+	buf_init(&x.out, (size_t)ROW_JSON_MAX * RELATED_MAX);
 	if (ledger_find(w.config, w.state, &dir) != ST_OK)
 		return 2;
 	enum status st = ledger_open(buf_cstr(&dir), &db);
 	if (st == ST_OK)
 		st = tell(db, &w, &x);
+	for (int i = 0; i < WAITS && st == ST_NOT_FOUND && db != NULL; i++) {
+		const struct timespec pause = { 0, WAIT_MS * 1000000L };
+		(void)nanosleep(&pause, NULL);
+		st = tell(db, &w, &x);
+	}
 	const char *said = buf_cstr(&x.out);
 	if (st == ST_OK && said != NULL)
 		code = fputs(said, stdout) < 0 || fflush(stdout) != 0 ? 2 : 0;

@@ -17,7 +17,11 @@ enum row_kind {
 };
 #undef ROW_KIND
 
-enum { ROW_FIELD_MAX = 2048, ROW_MAX = 16384 };
+enum {
+	ROW_FIELD_MAX = 2048,
+	ROW_MAX = 16384,
+	ROW_JSON_MAX = 8 * ROW_MAX, /* with every octet escaped */
+};
 
 struct row {
 	uint64_t id;
