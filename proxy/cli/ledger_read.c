@@ -78,13 +78,11 @@ ledger_each(sqlite3 *db, const struct ledger_filter *f, ledger_row_fn fn, void *
 	return st == ST_END ? ST_OK : st;
 }
 
-enum status
-ledger_by_id(sqlite3 *db, uint64_t id, struct buf *b, struct row *ret_r)
+static enum status
+find_id(sqlite3 *db, const char *text, uint64_t id, struct buf *b)
 {
 	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
-	enum status st = sql_prepare(
-		db, "SELECT payload FROM rows WHERE id = ? ORDER BY seq LIMIT 1", &q);
-	struct str bytes;
+	enum status st = sql_prepare(db, text, &q);
 
 	if (st != ST_OK)
 		return st;
@@ -94,7 +92,27 @@ ledger_by_id(sqlite3 *db, uint64_t id, struct buf *b, struct row *ret_r)
 		return st == ST_END ? ST_NOT_FOUND : st;
 	buf_clear(b);
 	buf_put(b, sql_get_bytes(q, 0));
-	st = buf_finish(b, &bytes);
+	return ST_OK;
+}
+
+/* Refusals, which are asked for, have an index; for another row all are gone through.
+ */
+enum status
+ledger_by_id(sqlite3 *db, uint64_t id, struct buf *b, struct row *ret_r)
+{
+	struct str bytes;
+	enum status st = find_id(db,
+				 "SELECT payload FROM rows WHERE id = ? AND denial = 1"
+				 " ORDER BY seq LIMIT 1",
+				 id, b);
+
+	if (st == ST_NOT_FOUND)
+		st = find_id(
+			db,
+			"SELECT payload FROM rows WHERE id = ? ORDER BY seq LIMIT 1",
+			id, b);
+	if (st == ST_OK)
+		st = buf_finish(b, &bytes);
 	return st == ST_OK ? row_get(bytes, ret_r) : st;
 }
 

@@ -11,7 +11,8 @@ static const char schema[] =
 	"CREATE TABLE IF NOT EXISTS rows(seq INTEGER PRIMARY KEY, id INTEGER,"
 	" denial INTEGER, sandbox BLOB, payload BLOB, digest BLOB NOT NULL,"
 	" link BLOB NOT NULL, erased INTEGER) STRICT;"
-	"CREATE INDEX IF NOT EXISTS rows_id ON rows(id);"
+	/* Of all rows it cost a fifth of storing them. */
+	"CREATE INDEX IF NOT EXISTS rows_refused ON rows(id) WHERE denial = 1;"
 	"CREATE TABLE IF NOT EXISTS segments(segment INTEGER PRIMARY KEY,"
 	" first_seq INTEGER NOT NULL, prev_link BLOB NOT NULL, opened INTEGER NOT NULL,"
 	" last_seq INTEGER, last_link BLOB, closed INTEGER,"
