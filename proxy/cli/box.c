@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "proxy/cli/calls.h"
+#include "proxy/cli/inherited.h"
 #include "proxy/cli/mask.h"
 #include "proxy/cli/usher.h"
 
@@ -257,8 +258,10 @@ box_start(const struct box_wish *w, struct buf *why, struct box *ret_b)
 {
 	struct box b = { .maker = -1, .line = -1 };
 	int ends[2];
-	FILE *unix_list = fopen("/proc/self/net/unix", "re");
 
+	if (inherited_check(why) != ST_OK)
+		return ST_CONFLICT;
+	FILE *unix_list = fopen("/proc/self/net/unix", "re");
 	if (unix_list == NULL ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
 		buf_putf(why, "could not start: %s", strerror(errno));

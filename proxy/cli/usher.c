@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -182,12 +183,26 @@ answer(int calls, uint64_t id, int error)
 	(void)ioctl(calls, SECCOMP_IOCTL_NOTIF_SEND, &r);
 }
 
+/* A socket stays in the network namespace that made it.  Only of the box's own, or one
+ * made inside it, will the kernel hand us the namespace. */
+static bool
+is_made_inside(int fd)
+{
+	int network = ioctl(fd, SIOCGSKNS);
+
+	if (network >= 0)
+		(void)close(network);
+	return network >= 0;
+}
+
 static int
 do_connect(const struct wish *w)
 {
 	int family = 0;
 	socklen_t n = sizeof family;
 
+	if (!is_made_inside(w->fd))
+		return EACCES;
 	if (getsockopt(w->fd, SOL_SOCKET, SO_DOMAIN, &family, &n) < 0)
 		return errno;
 	return family == AF_UNIX ? connect_unix(w) : plain_connect(w);
