@@ -1,6 +1,5 @@
 #include "proxy/cli/mask.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,8 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proxy/cli/devices.h"
+
 static const char *const directories[] = {
-	"/run", "/var/run", "/tmp/.X11-unix", "/tmp/.ICE-unix", "/dev/shm",
+	"/run",
+	"/var/run",
+	"/tmp/.X11-unix",
+	"/tmp/.ICE-unix",
 };
 
 static const char *const variables[] = {
@@ -58,12 +62,11 @@ static enum status
 cover_directory(const char *path, struct buf *why)
 {
 	struct stat at;
-	bool is_shm = strcmp(path, "/dev/shm") == 0;
 
 	if (lstat(path, &at) < 0 || !S_ISDIR(at.st_mode))
 		return ST_OK;
-	if (mount("sandgate", path, "tmpfs", MS_NOSUID | MS_NODEV,
-		  is_shm ? "mode=1777" : "size=1m,mode=755") < 0)
+	if (mount("sandgate", path, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755") <
+	    0)
 		return fail(why, "could not mask", path);
 	return ST_OK;
 }
@@ -218,44 +221,6 @@ make_read_only(const char *path, bool is_tree, struct buf *why)
 	return ST_OK;
 }
 
-/* Other terminals of the same user: what is typed there could be read. */
-static enum status
-own_terminals(struct buf *why)
-{
-	struct stat at;
-
-	if (lstat("/dev/pts", &at) < 0)
-		return ST_OK;
-	if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
-		  "newinstance,ptmxmode=0666,mode=0620") < 0)
-		return fail(why, "could not mask", "/dev/pts");
-	if (lstat("/dev/ptmx", &at) < 0 || S_ISLNK(at.st_mode))
-		return ST_OK;
-	return cover_file("/dev/pts/ptmx", "/dev/ptmx", why);
-}
-
-/* Root, even without a capability, owns the disks' files. */
-static enum status
-cover_disks(struct buf *why)
-{
-	enum status st = ST_OK;
-	const struct dirent *e;
-	DIR *dir = opendir("/dev");
-
-	while (dir != NULL && st == ST_OK && (e = readdir(dir)) != NULL) {
-		CLEANUP(buf_done) struct buf path;
-		struct stat at;
-		buf_init(&path, PATH_MAX);
-		buf_putf(&path, "/dev/%s", e->d_name);
-		const char *p = buf_cstr(&path);
-		if (p != NULL && lstat(p, &at) == 0 && S_ISBLK(at.st_mode))
-			st = cover_file("/dev/null", p, why);
-	}
-	if (dir != NULL)
-		(void)closedir(dir);
-	return st;
-}
-
 enum status
 mask_kernel(struct buf *why)
 {
@@ -265,11 +230,11 @@ mask_kernel(struct buf *why)
 	static const char *const files[] = { "/proc/sys", "/proc/sysrq-trigger",
 					     "/proc/irq", "/proc/bus",
 					     "/proc/fs",  "/proc/acpi" };
-	enum status st = own_terminals(why);
+	enum status st = devices_make(why);
 
 	for (size_t i = 0; st == ST_OK && i < COUNT_OF(trees); i++)
 		st = make_read_only(trees[i], true, why);
 	for (size_t i = 0; st == ST_OK && i < COUNT_OF(files); i++)
 		st = make_read_only(files[i], false, why);
-	return st == ST_OK ? cover_disks(why) : st;
+	return st;
 }

@@ -13,8 +13,8 @@
 /* unix_list: /proc/self/net/unix, opened in the host's network namespace. */
 enum status mask_all(FILE *unix_list, const char *state_dir, struct buf *why) MUSTCHECK;
 
-/* After a /proc of our own is mounted: kernel settings can't be written, terminals are
- * the box's own, disks can't be opened. */
+/* After a /proc of our own is mounted: kernel settings can't be written, and /dev is
+ * the box's own. */
 enum status mask_kernel(struct buf *why) MUSTCHECK;
 
 /* Is this variable of the environment one that names a masked thing? */
