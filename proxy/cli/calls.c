@@ -72,16 +72,21 @@ unix_datagrams(scmp_filter_ctx f)
 static bool
 others(scmp_filter_ctx f)
 {
-	static const int rings[] = { SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter),
-				     SCMP_SYS(io_uring_register) };
+	/* Rings connect without asking.  Keys are the user's, not the session's:
+	 * whoever knows a serial number (they are listed) may read them. */
+	static const int absent[] = {
+		SCMP_SYS(io_uring_setup),    SCMP_SYS(io_uring_enter),
+		SCMP_SYS(io_uring_register), SCMP_SYS(add_key),
+		SCMP_SYS(request_key),       SCMP_SYS(keyctl)
+	};
 	const struct scmp_arg_cmp type = { 1, SCMP_CMP_MASKED_EQ, UINT32_MAX, TIOCSTI },
 				  paste = { 1, SCMP_CMP_MASKED_EQ, UINT32_MAX,
 					    TIOCLINUX };
 	bool ok = refuse(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), type) &&
 		  refuse(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), paste);
 
-	for (size_t i = 0; ok && i < COUNT_OF(rings); i++)
-		ok = seccomp_rule_add_array(f, SCMP_ACT_ERRNO(ENOSYS), rings[i], 0,
+	for (size_t i = 0; ok && i < COUNT_OF(absent); i++)
+		ok = seccomp_rule_add_array(f, SCMP_ACT_ERRNO(ENOSYS), absent[i], 0,
 					    NULL) == 0;
 	return ok && seccomp_rule_add_array(f, SCMP_ACT_NOTIFY, SCMP_SYS(connect), 0,
 					    NULL) == 0;

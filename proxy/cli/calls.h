@@ -4,7 +4,8 @@
  * calls: what a command in the box may not ask of the kernel: socket families that lead
  * anywhere but to lo, datagrams between Unix sockets (they are addressed one by one and
  * nobody could look at each), io_uring, which makes sockets and connects them without
- * asking, and putting characters into the terminal as if they had been typed.
+ * asking, the kernel's keyrings, which are shared with all processes of the user, and
+ * putting characters into the terminal as if they had been typed.
  *
  * Every connect() is held until the usher has answered it.
  */

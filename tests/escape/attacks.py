@@ -368,13 +368,22 @@ def files_of_the_kernel():
                 seen.append(f"ESCAPED: {path} can be written")
         except OSError as e:
             seen.append(e.errno)
-    for path in glob.glob("/dev/*"):
-        try:
-            import stat
-            if stat.S_ISBLK(os.stat(path).st_mode):
-                seen.append(f"ESCAPED: {path} is a disk")
-        except OSError:
-            pass
+    return seen
+
+
+@attack("box")
+def devices():
+    import stat
+    known, seen = {"null", "zero", "full", "random", "urandom", "tty", "pts/ptmx"}, []
+    for folder, _, names in os.walk("/dev"):
+        for name in (os.path.join(folder, n)[5:] for n in names):
+            mode = os.lstat("/dev/" + name).st_mode
+            if name not in known and (stat.S_ISBLK(mode) or stat.S_ISCHR(mode)):
+                seen.append(f"ESCAPED: /dev/{name}")
+    for name in known:
+        os.close(os.open("/dev/" + name, os.O_RDWR if name != "tty" else os.O_PATH))
+    with open("/dev/shm/escape", "w") as f:
+        seen.append(f.write("own"))
     return seen
 
 
@@ -398,7 +407,9 @@ def rings_and_typing():
 
 @attack("box")
 def keys_of_the_session():
-    return syscall(250, 10, ctypes.c_char_p(b"user"), ctypes.c_char_p(b"sandgate-escape"), 0, 0)
+    text = ctypes.c_char_p(b"user"), ctypes.c_char_p(b"sandgate-escape")
+    found = [syscall(248, *text, b"x", 1, -4), syscall(249, *text, None, 0), syscall(250, 10, *text, 0, 0), syscall(250, 8, -4, -3)]
+    return [v if v == -errno.ENOSYS else f"ESCAPED: {v}" for v in found]
 
 
 @attack("box")

@@ -1,4 +1,5 @@
 """What a command under `sandgate exec` can reach: nothing but what the policy allows."""
+import ctypes
 import json
 import os
 import pathlib
@@ -124,6 +125,56 @@ def test_a_terminal_is_passed_through(gate):
             break
     assert b"True True" in text and b"typed hello" in text
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+REDIAL = """
+import ctypes, os, socket
+s = socket.socket(fileno=0)
+said = s.recv(9)
+for to in ((0,), (socket.AF_INET, "%s", 4444)):
+    raw = to[0].to_bytes(2, "little") + (to[2].to_bytes(2, "big") + socket.inet_aton(to[1]) if to[0] else bytes(6)) + bytes(8)
+    print(ctypes.CDLL(None, use_errno=True).connect(0, raw, 16), ctypes.get_errno())
+try: s.sendto(b"mine", socket.MSG_FASTOPEN, ("%s", 4444))
+except OSError: s.send(b"mine")
+print(said)
+"""
+
+
+@pytest.mark.parametrize("uid", [0, NOBODY])
+def test_a_socket_as_standard_input_leads_only_to_its_peer(world, gate, uid):
+    g = start(gate, uid)
+    world.forget()
+    command = [*as_user(uid), str(SANDGATE), "exec", "-c", str(g.file), "--policy", "coding", "--", PYTHON, "-c", REDIAL % (SINK, SINK)]
+
+    def given(s):
+        return subprocess.run(command, stdin=s, capture_output=True, text=True, cwd="/", timeout=60)
+
+    for loose in (socket.socket(type=socket.SOCK_DGRAM), socket.socket(), socket.create_server(("127.0.0.1", 0)),
+                  socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX)):
+        with loose:
+            done = given(loose)
+            assert done.returncode == 125 and "nothing was run" in done.stderr, done
+    folder = os.open("/run", os.O_RDONLY)
+    assert given(folder).returncode == 125
+    os.close(folder)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as ours:
+        peer = server.accept()[0]
+        peer.sendall(b"hello")
+        done = given(ours)
+        assert done.stdout.split("\n")[:3] == ["-1 13", "-1 13", "b'hello'"], done
+        assert peer.recv(9) == b"mine"
+        peer.close()
+    world.check()
+
+
+def test_the_users_keys_stay_outside(gate):
+    g = start(gate, 0)
+    libc = ctypes.CDLL(None)
+    child = subprocess.Popen([str(SANDGATE), "exec", "-c", str(g.file), "--policy", "coding", "--", PYTHON, "-c",
+                              "import ctypes; print(ctypes.CDLL(None).syscall(249, b'user', b'sandgate-escape', None, 0))"],
+                             stdout=subprocess.PIPE, text=True, cwd="/",
+                             preexec_fn=lambda: libc.syscall(248, b"user", b"sandgate-escape", b"secret", 6, -4))
+    assert child.communicate(timeout=60)[0] == "-1\n"
 
 
 ASK = ("import urllib.request as u, time, sys\no = u.build_opener(u.ProxyHandler({}))\n"
