@@ -31,7 +31,7 @@ def run(name, command):
 
 
 def tidy(build):
-    files = [f for f in git_files("*.c") if not f.startswith("tests/fuzz/")]
+    files = [f for f in git_files("*.c") if not f.startswith("tests/")]
     known = (pathlib.Path(build) / "compile_commands.json").read_text()
     files = [f for f in files if f"/{f}" in known]
 
