@@ -92,22 +92,4 @@ size_t dnsmsg_write_error(struct str packet, enum dnsmsg_rcode rcode, char *spac
 enum status dnsmsg_cut(struct str stream, struct str *ret_packet,
 		       size_t *ret_used) MUSTCHECK;
 
-/* The client's side. */
-struct dnsmsg_reply {
-	uint16_t id;
-	enum dnsmsg_rcode rcode; /* with the upper bits from OPT */
-	bool is_truncated, has_soa, has_opt, has_ede;
-	uint16_t ede;        /* RFC 8914 INFO-CODE */
-	struct str ede_text; /* view into the packet */
-	struct str question; /* wire form: name, type, class */
-	uint32_t ttl;        /* least of all addresses, or the SOA's */
-	size_t addrs_n;
-	struct addr addrs[DNSMSG_ADDRS_MAX];
-};
-
-/* udp_size 0: without OPT.  ST_BAD_HOST when name is not one. */
-enum status dnsmsg_put_query(struct buf *b, uint16_t id, struct str name, uint16_t type,
-			     uint16_t udp_size) MUSTCHECK;
-enum status dnsmsg_read_answer(struct str packet, struct dnsmsg_reply *ret_r) MUSTCHECK;
-
 #endif

@@ -6,15 +6,16 @@
 #include <string.h>
 
 #include "proxy/http/dnsmsg.h"
+#include "tests/unit/dns_client.h"
 
-static struct dnsmsg_reply
+static struct dns_reply
 answer(const struct dnsmsg_query *q, const struct dnsmsg_answer *a)
 {
 	char space[DNSMSG_ANSWER_MAX];
-	struct dnsmsg_reply r;
+	struct dns_reply r;
 	size_t n = dnsmsg_write(q, a, space);
 
-	need(dnsmsg_read_answer(str_of(space, n), &r) == ST_OK);
+	need(dns_read_answer(str_of(space, n), &r) == ST_OK);
 	need(a->is_tcp || n <= q->udp_size);
 	need(memcmp(space, q->packet.p, 2) == 0);
 	need(r.question.n == q->question_size &&
@@ -34,7 +35,7 @@ answers_are_well_formed(const struct dnsmsg_query *q)
 	for (size_t i = 0; i < COUNT_OF(addrs); i++)
 		addrs[i].family = i % 2 ? 4 : 6;
 	for (int i = 0; i < 4; i++) {
-		struct dnsmsg_reply r;
+		struct dns_reply r;
 
 		a.is_tcp = i % 2 != 0;
 		a.addrs_n = i < 2 ? COUNT_OF(addrs) : 0;
@@ -62,7 +63,7 @@ name_is_plain_and_comes_back(const struct dnsmsg_query *q)
 		     name.p[i] == '_' || name.p[i] == '.' ||
 		     (name.p[i] >= 'a' && name.p[i] <= 'z'));
 	buf_init(&b, 600);
-	need(dnsmsg_put_query(&b, 1, name, q->type, 0) == ST_OK);
+	need(dns_put_query(&b, 1, name, q->type, 0) == ST_OK);
 	need(dnsmsg_read_query(str_of(b.p, b.len), &again) == ST_OK);
 	need(again.type == q->type && str_eq(str_of(again.name, again.name_len), name));
 }

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "proxy/http/dnsmsg.h"
+#include "tests/unit/dns_client.h"
 
 #define HEADER     "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00"
 #define HEADER_OPT "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x01"
@@ -30,20 +31,20 @@ query(struct buf *b, const char *name, uint16_t type, uint16_t udp_size)
 	struct dnsmsg_query q;
 
 	buf_init(b, 600);
-	assert_int_equal(dnsmsg_put_query(b, 0x1234, str_from(name), type, udp_size),
+	assert_int_equal(dns_put_query(b, 0x1234, str_from(name), type, udp_size),
 			 ST_OK);
 	assert_int_equal(dnsmsg_read_query(str_of(b->p, b->len), &q), ST_OK);
 	return q;
 }
 
-static struct dnsmsg_reply
+static struct dns_reply
 reply(const struct dnsmsg_query *q, const struct dnsmsg_answer *a, size_t *ret_size)
 {
 	static char space[DNSMSG_ANSWER_MAX];
-	struct dnsmsg_reply r;
+	struct dns_reply r;
 	size_t n = dnsmsg_write(q, a, space);
 
-	assert_int_equal(dnsmsg_read_answer(str_of(space, n), &r), ST_OK);
+	assert_int_equal(dns_read_answer(str_of(space, n), &r), ST_OK);
 	assert_int_equal(r.id, 0x1234);
 	if (ret_size)
 		*ret_size = n;
@@ -202,7 +203,7 @@ addresses_of_the_asked_family_are_answered(void **state)
 				      { 4, { 192, 0, 2, 2 } } };
 	struct dnsmsg_query q = query(&b, "Ok.Example.Test", DNSMSG_A, 1232);
 	struct dnsmsg_answer a = { .ttl = 60, .addrs = addrs, .addrs_n = 3 };
-	struct dnsmsg_reply r = reply(&q, &a, NULL);
+	struct dns_reply r = reply(&q, &a, NULL);
 
 	(void)state;
 	assert_int_equal(r.rcode, DNSMSG_NOERROR);
@@ -227,7 +228,7 @@ a_refusal_says_why_if_the_query_can_hear_it(void **state)
 	struct dnsmsg_answer a = { .rcode = DNSMSG_NXDOMAIN,
 				   .ede = DNSMSG_EDE_BLOCKED,
 				   .code = "denied_by_policy" };
-	struct dnsmsg_reply r = reply(&q, &a, NULL);
+	struct dns_reply r = reply(&q, &a, NULL);
 
 	(void)state;
 	assert_int_equal(r.rcode, DNSMSG_NXDOMAIN);
@@ -246,7 +247,7 @@ nodata_has_a_soa_and_failures_do_not(void **state)
 	struct dnsmsg_query q = query(&b, "ok.test", DNSMSG_HTTPS, 0);
 	struct dnsmsg_query dot = query(&root, "", DNSMSG_A, 0);
 	struct dnsmsg_answer a = { 0 };
-	struct dnsmsg_reply r = reply(&q, &a, NULL);
+	struct dns_reply r = reply(&q, &a, NULL);
 
 	(void)state;
 	assert_true(r.rcode == DNSMSG_NOERROR && r.addrs_n == 0 && r.has_soa);
@@ -273,7 +274,7 @@ what_does_not_fit_a_datagram_is_truncated_and_whole_over_tcp(void **state)
 	struct addr many[40];
 	struct dnsmsg_query q = query(&b, "many.example.test", DNSMSG_AAAA, 600);
 	struct dnsmsg_answer a = { .addrs = many, .addrs_n = COUNT_OF(many) };
-	struct dnsmsg_reply r;
+	struct dns_reply r;
 	size_t n;
 
 	(void)state;
@@ -315,12 +316,12 @@ static void
 a_packet_that_did_not_parse_gets_a_bare_header(void **state)
 {
 	char space[DNSMSG_ANSWER_MAX];
-	struct dnsmsg_reply r;
+	struct dns_reply r;
 	size_t n = dnsmsg_write_error(STR(HEADER "garbage"), DNSMSG_FORMERR, space);
 
 	(void)state;
 	assert_int_equal(n, DNSMSG_HEADER);
-	assert_int_equal(dnsmsg_read_answer(str_of(space, n), &r), ST_OK);
+	assert_int_equal(dns_read_answer(str_of(space, n), &r), ST_OK);
 	assert_int_equal(r.rcode, DNSMSG_FORMERR);
 	assert_int_equal(r.id, 0x1234);
 }
@@ -361,11 +362,11 @@ hostile_answers_are_refused_by_the_client_side(void **state)
 		  "abc",
 		  26 },
 	};
-	struct dnsmsg_reply r;
+	struct dns_reply r;
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(bad); i++)
-		assert_int_equal(dnsmsg_read_answer(bad[i], &r), ST_BAD_QUERY);
+		assert_int_equal(dns_read_answer(bad[i], &r), ST_BAD_QUERY);
 }
 
 int

@@ -1,3 +1,9 @@
+#ifndef TESTS_UNIT_DNS_CLIENT_H
+#define TESTS_UNIT_DNS_CLIENT_H
+/*
+ * dns_client: the client's side of DNS, strict about what it reads, to try with what
+ * sandboxes are answered.  What resolvers answer us is read by proxy/dialer/packet.c.
+ */
 #include <string.h>
 
 #include "proxy/base/num.h"
@@ -5,13 +11,25 @@
 
 enum { RECORD_FIXED = 10, EDE_OPTION = 15, POINTER = 0xc0, LABEL_MAX = 63 };
 
-static bool
+struct dns_reply {
+	uint16_t id;
+	enum dnsmsg_rcode rcode; /* with the upper bits from OPT */
+	bool is_truncated, has_soa, has_opt, has_ede;
+	uint16_t ede;        /* RFC 8914 INFO-CODE */
+	struct str ede_text; /* view into the packet */
+	struct str question; /* wire form: name, type, class */
+	uint32_t ttl;        /* least of all addresses, or the SOA's */
+	size_t addrs_n;
+	struct addr addrs[DNSMSG_ADDRS_MAX];
+};
+
+static inline bool
 is_label(struct str label)
 {
 	return label.n > 0 && label.n <= LABEL_MAX;
 }
 
-static enum status
+static inline enum status
 put_name(struct buf *b, struct str name)
 {
 	struct str rest = name;
@@ -30,9 +48,10 @@ put_name(struct buf *b, struct str name)
 	return ST_OK;
 }
 
-enum status
-dnsmsg_put_query(struct buf *b, uint16_t id, struct str name, uint16_t type,
-		 uint16_t udp_size)
+/* udp_size 0: without OPT.  ST_BAD_HOST when name is not one. */
+static inline enum status
+dns_put_query(struct buf *b, uint16_t id, struct str name, uint16_t type,
+	      uint16_t udp_size)
 {
 	enum status st;
 
@@ -57,7 +76,7 @@ dnsmsg_put_query(struct buf *b, uint16_t id, struct str name, uint16_t type,
 }
 
 /* Move *rest behind a name.  A pointer ends it, and where it points does not matter. */
-static bool
+static inline bool
 skip_name(struct str *rest)
 {
 	while (rest->n > 0) {
@@ -78,14 +97,14 @@ skip_name(struct str *rest)
 	return false;
 }
 
-struct record {
+struct dns_record {
 	uint16_t type, class;
 	uint32_t ttl;
 	struct str data;
 };
 
-static bool
-take_record(struct str *rest, struct record *ret_rec)
+static inline bool
+take_record(struct str *rest, struct dns_record *ret_rec)
 {
 	size_t length;
 
@@ -102,8 +121,8 @@ take_record(struct str *rest, struct record *ret_rec)
 	return true;
 }
 
-static bool
-keep_address(struct dnsmsg_reply *r, const struct record *rec)
+static inline bool
+keep_address(struct dns_reply *r, const struct dns_record *rec)
 {
 	size_t n = rec->type == DNSMSG_A ? 4 : 16;
 	struct addr *a;
@@ -118,8 +137,8 @@ keep_address(struct dnsmsg_reply *r, const struct record *rec)
 	return true;
 }
 
-static bool
-read_options(struct dnsmsg_reply *r, struct str options)
+static inline bool
+read_options(struct dns_reply *r, struct str options)
 {
 	while (options.n > 0) {
 		size_t n;
@@ -139,8 +158,8 @@ read_options(struct dnsmsg_reply *r, struct str options)
 	return true;
 }
 
-static bool
-keep_record(struct dnsmsg_reply *r, const struct record *rec)
+static inline bool
+keep_record(struct dns_reply *r, const struct dns_record *rec)
 {
 	if (rec->type == DNSMSG_OPT) {
 		if (r->has_opt)
@@ -159,8 +178,8 @@ keep_record(struct dnsmsg_reply *r, const struct record *rec)
 	return true;
 }
 
-static bool
-read_question(struct str *rest, struct dnsmsg_reply *r)
+static inline bool
+read_question(struct str *rest, struct dns_reply *r)
 {
 	const char *start = rest->p;
 
@@ -171,12 +190,12 @@ read_question(struct str *rest, struct dnsmsg_reply *r)
 	return true;
 }
 
-enum status
-dnsmsg_read_answer(struct str packet, struct dnsmsg_reply *ret_r)
+static inline enum status
+dns_read_answer(struct str packet, struct dns_reply *ret_r)
 {
-	struct dnsmsg_reply r = { 0 };
+	struct dns_reply r = { 0 };
 	struct str rest = str_skip(packet, DNSMSG_HEADER);
-	struct record rec;
+	struct dns_record rec;
 	size_t records;
 
 	if (packet.n < DNSMSG_HEADER || (packet.p[2] & 0x80) == 0)
@@ -198,3 +217,5 @@ dnsmsg_read_answer(struct str packet, struct dnsmsg_reply *ret_r)
 	*ret_r = r;
 	return ST_OK;
 }
+
+#endif
