@@ -100,7 +100,7 @@ find_id(sqlite3 *db, const char *text, uint64_t id, struct buf *b)
 enum status
 ledger_by_id(sqlite3 *db, uint64_t id, struct buf *b, struct row *ret_r)
 {
-	struct str bytes;
+	struct str bytes = STR("");
 	enum status st = find_id(db,
 				 "SELECT payload FROM rows WHERE id = ? AND denial = 1"
 				 " ORDER BY seq LIMIT 1",
