@@ -15,7 +15,6 @@ enum { SEALS = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK };
 struct image {
 	const struct image_header *head; /* the mapping */
 	size_t size;
-	uint64_t generation;
 };
 
 #define SECTION(name, type, max) { sizeof(type), (max) },
@@ -109,18 +108,6 @@ image_close(struct image *im)
 	} map = { .in = im->head };
 	(void)munmap(map.out, im->size);
 	free(im);
-}
-
-uint64_t
-image_generation(const struct image *im)
-{
-	return im->generation;
-}
-
-void
-image_set_generation(struct image *im, uint64_t generation)
-{
-	im->generation = generation;
 }
 
 struct str

@@ -95,8 +95,6 @@ struct image_server { /* a resolver */
 enum status image_open(int memfd, struct image **ret_im) MUSTCHECK;
 void image_close(struct image *im);
 
-uint64_t image_generation(const struct image *im); /* 0 until set: super counts them */
-void image_set_generation(struct image *im, uint64_t generation);
 struct str image_str(const struct image *im, struct image_ref ref);
 
 uint64_t image_number(const struct image *im,

@@ -140,12 +140,6 @@ h1_write_chunk_head(struct buf *b, uint64_t n)
 }
 
 void
-h1_write_chunk_end(struct buf *b)
-{
-	buf_put(b, STR("\r\n"));
-}
-
-void
 h1_write_last_chunk(struct buf *b, const struct head *of, const struct head *trailers)
 {
 	buf_put(b, STR("0\r\n"));

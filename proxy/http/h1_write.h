@@ -30,9 +30,8 @@ void h1_write_request(struct buf *b, const struct head *h, const struct uri *u,
 /* Answers to HEAD, and 304, keep the Content-Length they came with. */
 void h1_write_response(struct buf *b, const struct head *h, const struct h1_frame *f);
 
-/* Chunks: the head, n > 0 bytes by the caller, then the end of each chunk. */
+/* Chunks: the head; n > 0 bytes and a CRLF behind them are the caller's. */
 void h1_write_chunk_head(struct buf *b, uint64_t n);
-void h1_write_chunk_end(struct buf *b);
 /*
  * The last chunk and trailers; `of` is the message's own head, whose Connection may
  * nominate names.  trailers may be NULL.

@@ -187,12 +187,3 @@ chain_sql_id(uint64_t id)
 	memcpy(&v, &flipped, sizeof v);
 	return v;
 }
-
-uint64_t
-chain_from_sql_id(int64_t v)
-{
-	uint64_t flipped = 0;
-
-	memcpy(&flipped, &v, sizeof flipped);
-	return flipped ^ ((uint64_t)1 << 63);
-}

@@ -61,6 +61,5 @@ bool chain_get_erasure(struct str text, struct chain_erasure *ret_e) MUSTCHECK;
 
 /* Ids are unsigned, sqlite's integers are not: flipping the top bit keeps the order. */
 int64_t chain_sql_id(uint64_t id);
-uint64_t chain_from_sql_id(int64_t v);
 
 #endif

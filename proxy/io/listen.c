@@ -22,7 +22,6 @@ struct listen {
 	uint64_t pause_ms; /* the next one */
 	int fd;            /* -1: freed */
 	int reserve;       /* -1: there was none to be had */
-	bool is_held;
 };
 
 static void on_io(void *ctx, unsigned events);
@@ -77,22 +76,7 @@ listen_free(struct listen *ls)
 static void
 update(struct listen *ls)
 {
-	bool is_open = !ls->is_held && !loop_timer_is_set(&ls->timer);
-
-	loop_io_want(&ls->io, is_open ? LOOP_READ : 0);
-}
-
-void
-listen_hold(struct listen *ls, bool is_held)
-{
-	ls->is_held = is_held;
-	update(ls);
-}
-
-int
-listen_fd(const struct listen *ls)
-{
-	return ls->fd;
+	loop_io_want(&ls->io, loop_timer_is_set(&ls->timer) ? 0 : LOOP_READ);
 }
 
 /* The client that waited longest learns at once that there is no room. */
@@ -138,7 +122,7 @@ on_io(void *ctx, unsigned events)
 	int fd;
 
 	(void)events;
-	for (int i = 0; i < BATCH && ls->fd >= 0 && !ls->is_held; i++) {
+	for (int i = 0; i < BATCH && ls->fd >= 0; i++) {
 		enum status st = sock_accept(ls->fd, &peer, &fd);
 		if (st == ST_AGAIN)
 			return;

@@ -22,8 +22,4 @@ enum status listen_new(struct loop *l, int fd, struct stats *stats,
 		       struct listen **ret_listen) MUSTCHECK;
 void listen_free(struct listen *ls); /* closes; NULL is fine */
 
-/* While held nothing is accepted: connections wait in the kernel. */
-void listen_hold(struct listen *ls, bool is_held);
-int listen_fd(const struct listen *ls);
-
 #endif

@@ -59,7 +59,7 @@ need_round_trip(struct str payload, const struct head *trailers, size_t piece)
 		struct str chunk = str_head(rest, piece);
 		h1_write_chunk_head(&b, chunk.n);
 		buf_put(&b, chunk);
-		h1_write_chunk_end(&b);
+		buf_put(&b, STR("\r\n"));
 	}
 	h1_write_last_chunk(&b, &of, trailers);
 	for (size_t i = 0; i < trailers->fields_len; i++)

@@ -56,11 +56,8 @@ ids_keep_their_order_as_integers_of_sqlite(void **state)
 				 UINT64_MAX };
 
 	(void)state;
-	for (size_t i = 0; i < COUNT_OF(ids); i++) {
-		assert_true(chain_from_sql_id(chain_sql_id(ids[i])) == ids[i]);
-		if (i > 0)
-			assert_true(chain_sql_id(ids[i - 1]) < chain_sql_id(ids[i]));
-	}
+	for (size_t i = 1; i < COUNT_OF(ids); i++)
+		assert_true(chain_sql_id(ids[i - 1]) < chain_sql_id(ids[i]));
 }
 
 int

@@ -124,21 +124,6 @@ every_connection_is_accepted(void **state)
 }
 
 static void
-while_held_connections_wait(void **state)
-{
-	struct scene *s = *state;
-
-	connect_some(s, 2);
-	listen_hold(s->ls, true);
-	run_for(s, 30);
-	assert_int_equal(s->accepted_n, 0);
-	listen_hold(s->ls, false);
-	s->stop_at = 2;
-	run_for(s, 5000);
-	assert_int_equal(s->accepted_n, 2);
-}
-
-static void
 a_listener_may_be_freed_by_its_callback(void **state)
 {
 	struct scene *s = *state;
@@ -212,7 +197,6 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(every_connection_is_accepted),
-		CASE(while_held_connections_wait),
 		CASE(a_listener_may_be_freed_by_its_callback),
 		CASE(without_descriptors_it_pauses_does_not_spin_and_goes_on),
 		CASE(a_socket_tells_where_its_client_meant_to_go_and_who_it_is),
