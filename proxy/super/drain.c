@@ -56,6 +56,9 @@ ask_drain(struct slot *slot, uint64_t deadline_ms)
 {
 	CLEANUP(buf_done) struct buf b;
 
+	/* One that died a moment ago has no rings yet: drain_serves() asks it. */
+	if (slot->state == SLOT_STARTING && slot->line != NULL)
+		return;
 	slot->is_stopping = true;
 	slot->is_drained = false;
 	buf_init(&b, 16);
@@ -75,15 +78,33 @@ stop(struct slot *slot)
 	slot->line = NULL;
 }
 
+static uint64_t
+step_deadline(const struct drain *d)
+{
+	struct super *s = d->super;
+
+	return is_of(slot_of(s, ROLE_LEDGER), d->step)
+		       ? LEDGER_MS
+		       : image_number(s->policy.image, OPT_DRAIN_TIMEOUT);
+}
+
+void
+drain_serves(struct slot *slot)
+{
+	const struct drain *d = slot->super->drain;
+
+	if (d != NULL && d->step < COUNT_OF(steps) && steps[d->step].is_asked &&
+	    is_of(slot, d->step))
+		ask_drain(slot, step_deadline(d));
+}
+
 static void
 step_start(struct drain *d)
 {
 	struct super *s = d->super;
 	bool is_asked = steps[d->step].is_asked,
 	     is_ledger = is_of(slot_of(s, ROLE_LEDGER), d->step);
-	uint64_t deadline = is_ledger
-				    ? LEDGER_MS
-				    : image_number(s->policy.image, OPT_DRAIN_TIMEOUT);
+	uint64_t deadline = step_deadline(d);
 
 	d->is_over = false;
 	if (is_asked && is_ledger)

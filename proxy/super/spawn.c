@@ -319,6 +319,7 @@ started(void *ctx, enum status st, struct ask_msg *m)
 		spawn_kill(
 			slot); /* a reload has passed it by: again, with the new one */
 	all_serving(s);
+	drain_serves(slot);
 }
 
 static void

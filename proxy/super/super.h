@@ -205,7 +205,8 @@ void health_heard(struct slot *control, struct ask_msg *m);
 
 /* drain.c */
 void drain_start(struct super *s);
-void drain_check(struct super *s); /* a role has died or answered */
+void drain_check(struct super *s);    /* a role has died or answered */
+void drain_serves(struct slot *slot); /* one that died before serves again */
 
 /* notify.c */
 void notify(const char *text); /* sd_notify; nothing when nobody listens */

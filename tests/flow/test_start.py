@@ -358,3 +358,13 @@ def test_a_signal_to_the_whole_group_drains_as_one_to_super_does(gate, number):
     g.process.send_signal(number)
     assert g.process.wait(20) == 0
     assert "killed" not in g.log.read_text()
+
+
+@pytest.mark.parametrize("name", ["ledger", "worker.0", "dialer"])
+def test_a_role_that_dies_as_the_end_begins_is_no_obstacle(gate, name):
+    g = gate()
+    os.kill(g.pids()[name], signal.SIGKILL)
+    g.process.send_signal(signal.SIGTERM)
+    assert g.process.wait(20) == 0
+    assert "needed" not in g.log.read_text()
+    assert g.cli("audit", "verify").returncode == 0
