@@ -54,6 +54,7 @@ finish(struct reload *r)
 {
 	struct super *s = r->super;
 	struct str text = str_of(r->messages.p, r->messages.len);
+	struct str said = str_ends(text, STR("\n")) ? str_head(text, text.n - 1) : text;
 	char detail[64];
 
 	(void)snprintf(detail, sizeof detail, "generation %llu",
@@ -62,7 +63,7 @@ finish(struct reload *r)
 		log_info(&s->log, "reload: %s", detail);
 	else
 		log_error(&s->log, "reload refused: %s %.*s", status_code(r->st),
-			  STR_ARG(text));
+			  STR_ARG(said));
 	super_row(s, ROW_RELOAD, r->st, r->st == ST_OK ? str_from(detail) : text);
 	stats_add(s->stats, r->st == ST_OK ? STAT_RELOADS : STAT_RELOADS_REFUSED, 1);
 	answer(r);
