@@ -27,6 +27,16 @@ print_help(FILE *to)
 			  "called;\nsandgate(1) and sandgate.yaml(5) tell the rest.\n");
 }
 
+/* What could not be written (a full disk) was not done. */
+static int
+all_said(int code)
+{
+	if (fflush(stdout) == 0 && ferror(stdout) == 0)
+		return code;
+	(void)fprintf(stderr, "sandgate: standard output can't be written\n");
+	return code == 0 ? 2 : code;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -39,11 +49,11 @@ main(int argc, char **argv)
 	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
 	    strcmp(name, "help") == 0) {
 		print_help(stdout);
-		return 0;
+		return all_said(0);
 	}
 	for (size_t i = 0; i < COUNT_OF(commands); i++) {
 		if (strcmp(name, commands[i].name) == 0)
-			return commands[i].fn(argc - 1, argv + 1);
+			return all_said(commands[i].fn(argc - 1, argv + 1));
 	}
 	if (name[0] != '\0')
 		(void)fprintf(stderr, "sandgate: there is no command `%s`\n\n", name);

@@ -224,3 +224,10 @@ def test_who_calls_wrongly_is_told_which_word_is_wrong(args, word):
     said = cli(*args)
     assert (said.returncode, said.stdout) == (2, "")
     assert f"`{word}`" in said.stderr.splitlines()[0]
+
+
+@pytest.mark.parametrize("args", [["--help"], ["rules"], ["check", "-c", EXAMPLE], ["audit", "--help"]])
+def test_what_cannot_be_written_was_not_done(args):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([BIN / "sandgate", *args], stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode not in (0, None)
