@@ -193,7 +193,7 @@ def test_sigterm_lets_a_download_end_and_takes_nothing_new(world):
         peer.send(f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n")
         for _ in range(30):
             peer.send(b"d" * (size // 30))
-            time.sleep(0.12)
+            time.sleep(0.06)  # well within timeouts.drain
 
     o.reset(script)
     idle = Client(g)
