@@ -377,12 +377,12 @@ the_files_beside_the_main_one_are_read(void **state)
 	(void)snprintf(path, sizeof path, "%s/main.yaml", dir);
 	(void)snprintf(sub, sizeof sub, "%s/policies", dir);
 	assert_int_equal(mkdir(sub, 0700), 0);
-	FILE *f = fopen(path, "w");
+	FILE *f = fopen(path, "we");
 	assert_non_null(f);
 	assert_true(fputs("workers: 1\nsandboxes: [{id: a, policy: x}]\n", f) >= 0);
 	assert_int_equal(fclose(f), 0);
 	(void)snprintf(sub, sizeof sub, "%s/policies/x.yaml", dir);
-	f = fopen(sub, "w");
+	f = fopen(sub, "we");
 	assert_non_null(f);
 	assert_true(fputs("allow: [{hots: [a.test]}]\n", f) >= 0);
 	assert_int_equal(fclose(f), 0);

@@ -21,7 +21,7 @@ a_pin_is_port_mac_and_address_and_nothing_else(void **state)
 		"veth\"0,aa:bb:cc:dd:ee:ff,10.0.0.2",
 		"a-name-that-is-too-long,aa:bb:cc:dd:ee:ff,10.0.0.2"
 	};
-	struct gateway_pin p;
+	struct gateway_pin p = { 0 };
 
 	(void)state;
 	assert_true(gateway_pin_parse(STR("veth0,aa:bb:cc:dd:ee:ff,10.0.0.2"), &p));
@@ -55,7 +55,7 @@ all_that_is_not_redirected_is_dropped_in_both_directions(void **state)
 static void
 pinned_neighbours_exchange_no_frames(void **state)
 {
-	struct gateway_pin pin;
+	struct gateway_pin pin = { 0 };
 	struct gateway_rules r = { .interface = "br0", .pins = &pin, .pins_n = 1 };
 	CLEANUP(buf_done) struct buf b;
 

@@ -283,7 +283,7 @@ every_limit_is_exact_however_the_bytes_arrive(void **state)
 		line[0] = 'a';
 		line[1] = ':';
 		memcpy(line + 1006, "\r\n", 3);
-		size_t left = 65536 - (sizeof(GET) - 1) - 64 * 1008 - 2;
+		size_t left = 65536 - (sizeof(GET) - 1) - (size_t)64 * 1008 - 2;
 		char last[1200];
 		memset(last, 'z', sizeof last);
 		last[0] = 'b';
@@ -411,25 +411,28 @@ static const struct answer framings[] = {
 };
 
 static void
+check_framing(const struct answer *f, size_t step)
+{
+	struct arena a;
+	struct h1_read r;
+	struct head h = { .body = BODY_NONE };
+	size_t used = 0;
+
+	arena_init(&a, 1 << 20);
+	h1_read_response(&r, &a, &limits, f->asked, f->upgrade);
+	enum status st = feed(&r, str_from(f->text), step, &used, &h);
+	if (st != f->want || h.body != f->body)
+		fail_msg("%s: %s", f->text, status_code(st));
+	arena_done(&a);
+}
+
+static void
 a_response_ends_where_rfc_9112_says(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < COUNT_OF(framings); i++) {
-		for (size_t step = 1; step < 100; step += 49) {
-			struct arena a;
-			struct h1_read r;
-			struct head h = { .body = BODY_NONE };
-			size_t used = 0;
-			arena_init(&a, 1 << 20);
-			h1_read_response(&r, &a, &limits, framings[i].asked,
-					 framings[i].upgrade);
-			enum status st =
-				feed(&r, str_from(framings[i].text), step, &used, &h);
-			if (st != framings[i].want || h.body != framings[i].body)
-				fail_msg("row %zu: %s", i, status_code(st));
-			arena_done(&a);
-		}
-	}
+	for (size_t i = 0; i < COUNT_OF(framings); i++)
+		for (size_t step = 1; step < 100; step += 49)
+			check_framing(&framings[i], step);
 }
 
 static void

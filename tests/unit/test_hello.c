@@ -120,7 +120,7 @@ peek_exts(struct made *m)
 	return peek(make_wire(m, 16384), &h);
 }
 
-#define MADE(m)                                                                        \
+#define MADE_M()                                                                       \
 	CLEANUP(made_done) struct made m;                                              \
 	made_init(&m);                                                                 \
 	(void)state
@@ -128,7 +128,7 @@ peek_exts(struct made *m)
 static void
 an_ordinary_hello_in_one_record_costs_no_memory(void **state)
 {
-	MADE(m);
+	MADE_M();
 	struct buf scratch;
 	struct hello h;
 	struct str wire;
@@ -150,7 +150,7 @@ an_ordinary_hello_in_one_record_costs_no_memory(void **state)
 static void
 every_prefix_is_incomplete_and_every_cut_into_records_gives_the_same(void **state)
 {
-	MADE(m);
+	MADE_M();
 	static const size_t cuts[] = { 1, 2, 3, 5, 7, 50, 100 };
 
 	add_name(&m, STR("ok.example.test"));
@@ -173,7 +173,7 @@ every_prefix_is_incomplete_and_every_cut_into_records_gives_the_same(void **stat
 static void
 early_data_behind_the_hello_is_not_part_of_it(void **state)
 {
-	MADE(m);
+	MADE_M();
 	struct hello h;
 	struct str wire;
 	size_t n;
@@ -192,7 +192,7 @@ early_data_behind_the_hello_is_not_part_of_it(void **state)
 static void
 a_second_message_in_the_same_record_is_refused(void **state)
 {
-	MADE(m);
+	MADE_M();
 	struct hello h;
 
 	add_name(&m, STR("ok.example.test"));
@@ -209,7 +209,7 @@ a_few_empty_records_pass_and_many_do_not(void **state)
 	struct hello h;
 
 	for (size_t empties = 0; empties < 12; empties++) {
-		MADE(m);
+		MADE_M();
 		add_name(&m, STR("ok.example.test"));
 		add_versions(&m);
 		make_message(&m);
@@ -229,7 +229,7 @@ large_hellos_pass_up_to_the_cap_and_not_beyond(void **state)
 	struct hello h;
 
 	for (size_t i = 0; i < 2; i++) {
-		MADE(m);
+		MADE_M();
 		add_ext(&m, 21, str_of(zeros, i == 0 ? 60000 : 65000));
 		add_name(&m, STR("ok.example.test"));
 		add_versions(&m);
@@ -248,7 +248,7 @@ large_hellos_pass_up_to_the_cap_and_not_beyond(void **state)
 static void
 more_records_than_the_cap_are_refused(void **state)
 {
-	MADE(m);
+	MADE_M();
 	static char zeros[300];
 	struct hello h;
 
@@ -275,7 +275,7 @@ server_names_that_a_server_may_read_otherwise_are_refused(void **state)
 	};
 
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
-		MADE(m);
+		MADE_M();
 		add_ext(&m, 0, bad[i]);
 		add_versions(&m);
 		assert_int_equal(peek_exts(&m), ST_HELLO_BAD);
@@ -289,7 +289,7 @@ a_name_of_255_bytes_is_the_longest(void **state)
 
 	memset(name, 'a', sizeof(name));
 	for (size_t n = 255; n <= 256; n++) {
-		MADE(m);
+		MADE_M();
 		add_name(&m, str_of(name, n));
 		add_versions(&m);
 		assert_int_equal(peek_exts(&m), n == 255 ? ST_OK : ST_HELLO_BAD);
@@ -302,7 +302,7 @@ an_extension_that_comes_twice_is_refused(void **state)
 	static const uint16_t types[] = { 0, 16, 43, 0x0a0a, 0x1234 };
 
 	for (size_t i = 0; i < COUNT_OF(types); i++) {
-		MADE(m);
+		MADE_M();
 		add_name(&m, STR("ok.example.test"));
 		add_versions(&m);
 		add_ext(&m, 16, STR("\x00\x03\x02h2"));
@@ -326,7 +326,7 @@ ech_in_any_form_is_seen(void **state)
 	struct hello h;
 
 	for (size_t i = 0; i < COUNT_OF(types); i++) {
-		MADE(m);
+		MADE_M();
 		add_name(&m, STR("outer.example.test"));
 		add_ext(&m, types[i], STR("\x00 anything"));
 		add_versions(&m);
@@ -378,7 +378,7 @@ malformed_alpn_is_refused(void **state)
 	};
 
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
-		MADE(m);
+		MADE_M();
 		add_name(&m, STR("ok.example.test"));
 		add_ext(&m, 16, bad[i]);
 		add_versions(&m);
@@ -389,7 +389,7 @@ malformed_alpn_is_refused(void **state)
 static void
 a_hundred_protocols_are_read(void **state)
 {
-	MADE(m);
+	MADE_M();
 	CLEANUP(buf_done) struct buf b;
 	struct str list, name;
 	struct hello h;
@@ -417,13 +417,13 @@ versions_before_tls_1_2_are_refused(void **state)
 	};
 
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
-		MADE(m);
+		MADE_M();
 		add_name(&m, STR("ok.example.test"));
 		add_ext(&m, 43, bad[i]);
 		assert_int_equal(peek_exts(&m), ST_HELLO_BAD);
 	}
 	/* Without the extension the old field counts. */
-	MADE(m);
+	MADE_M();
 	add_name(&m, STR("ok.example.test"));
 	assert_int_equal(peek_exts(&m), ST_OK);
 }
@@ -431,7 +431,7 @@ versions_before_tls_1_2_are_refused(void **state)
 static void
 a_missing_name_is_told_apart_from_a_bad_one(void **state)
 {
-	MADE(m);
+	MADE_M();
 	struct hello h;
 
 	add_versions(&m);
@@ -442,7 +442,7 @@ a_missing_name_is_told_apart_from_a_bad_one(void **state)
 static void
 a_pre_shared_key_must_be_the_last_extension(void **state)
 {
-	MADE(m);
+	MADE_M();
 
 	add_name(&m, STR("ok.example.test"));
 	add_versions(&m);

@@ -41,7 +41,7 @@ static void
 take_bytes(struct buf *b)
 {
 	CLEANUP(report_done) struct report r;
-	int fd;
+	int fd = -1;
 	char chunk[4096];
 
 	assert_int_equal(report_init(&r), ST_OK);

@@ -285,13 +285,13 @@ live(const struct given *g)
 
 /* ---- what each role may not ---- */
 
-#define ALL_ROLES(r) for (enum role r = ROLE_WORKER; r <= ROLE_CONTROL; r++)
+#define EACH_ROLE_R for (enum role r = ROLE_WORKER; r <= ROLE_CONTROL; r++)
 
 static void
 every_role_lives_and_speaks_to_super_in_its_jail(void **state)
 {
 	(void)state;
-	ALL_ROLES(r)
+	EACH_ROLE_R
 	{
 		assert_int_equal(do_in_jail(r, NULL, live), ALLOWED);
 		assert_int_equal(do_in_jail(r, NULL, speak_on_the_line), ALLOWED);
@@ -307,7 +307,7 @@ no_role_executes_forks_traces_or_makes_code(void **state)
 	};
 
 	(void)state;
-	ALL_ROLES(r)
+	EACH_ROLE_R
 	{
 		for (size_t i = 0; i < COUNT_OF(deeds); i++)
 			assert_int_equal(do_in_jail(r, NULL, deeds[i]), KILLED);
@@ -318,7 +318,7 @@ static void
 only_the_dialer_makes_sockets_and_only_plain_ones(void **state)
 {
 	(void)state;
-	ALL_ROLES(r)
+	EACH_ROLE_R
 	{
 		assert_int_equal(do_in_jail(r, NULL, make_socket),
 				 r == ROLE_DIALER ? ALLOWED : KILLED);
@@ -335,7 +335,7 @@ static void
 no_role_opens_a_file_outside_its_directory(void **state)
 {
 	(void)state;
-	ALL_ROLES(r)
+	EACH_ROLE_R
 	{
 		assert_int_equal(do_in_jail(r, NULL, open_a_file), REFUSED);
 		assert_int_equal(do_in_jail(r, NULL, write_a_file), REFUSED);
@@ -346,7 +346,7 @@ static void
 a_worker_cannot_turn_what_it_holds_into_a_connection(void **state)
 {
 	(void)state;
-	ALL_ROLES(r)
+	EACH_ROLE_R
 	{
 		assert_int_equal(do_in_jail(r, NULL, fast_open), KILLED);
 		assert_int_equal(do_in_jail(r, NULL, fast_open_by_message), KILLED);
@@ -360,7 +360,7 @@ static void
 a_worker_cannot_draw_other_sandboxes_to_itself(void **state)
 {
 	(void)state;
-	ALL_ROLES(r)
+	EACH_ROLE_R
 	assert_int_equal(do_in_jail(r, NULL, steer_connections), KILLED);
 }
 

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
@@ -27,6 +28,12 @@ struct bench {
 	bool is_open;
 };
 
+static int
+copy(int fd)
+{
+	return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
 static void
 open_ledger(struct bench *b)
 {
@@ -34,7 +41,7 @@ open_ledger(struct bench *b)
 	drain_init(&b->drain, b->loop, &b->log);
 	assert_int_equal(store_open(&b->store, b->dir, 2), ST_OK);
 	assert_int_equal(drain_start(&b->drain, &b->store), ST_OK);
-	assert_int_equal(drain_add(&b->drain, 1, dup(b->memfd), dup(b->bell)), ST_OK);
+	assert_int_equal(drain_add(&b->drain, 1, copy(b->memfd), copy(b->bell)), ST_OK);
 	b->is_open = true;
 }
 
@@ -279,7 +286,7 @@ a_row_that_does_not_parse_is_told_and_does_not_stop_the_others(void **state)
 
 	put(b, 0, 10);
 	/* A writer that lies: the length of its sixth row is nonsense. */
-	FILE *f = fdopen(dup(b->memfd), "r+");
+	FILE *f = fdopen(copy(b->memfd), "r+");
 	assert_non_null(f);
 	bytes = calloc(1, 8192);
 	assert_non_null(bytes);

@@ -86,8 +86,8 @@ a_walk_sees_each_entry_once(void **state)
 
 	(void)state;
 	map_init(&m, KEYS);
-	for (uint8_t k = 0; k < KEYS; k++)
-		assert_int_equal(map_put(&m, key_of(k, text), &v), ST_OK);
+	for (unsigned k = 0; k < KEYS; k++)
+		assert_int_equal(map_put(&m, key_of((uint8_t)k, text), &v), ST_OK);
 	for (size_t at = 0; map_next(&m, &at, &key, &value);)
 		seen += key.n > 0 && value == &v;
 	assert_int_equal(seen, KEYS);

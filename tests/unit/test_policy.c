@@ -351,7 +351,7 @@ a_hundred_thousand_hosts_are_found_and_nothing_else(void **state)
 	CLEANUP(buf_done) struct buf b;
 
 	(void)state;
-	buf_init(&b, 8 * 1024 * 1024);
+	buf_init(&b, 8 << 20);
 	buf_put(&b, STR("policies:\n  p:\n    allow:\n      - hosts:\n"));
 	for (int i = 0; i < 100000; i++)
 		buf_putf(&b, "        - %sh%d.example.com\n", i % 3 == 0 ? "'*." : "",
@@ -360,7 +360,7 @@ a_hundred_thousand_hosts_are_found_and_nothing_else(void **state)
 	assert_non_null(all);
 	/* close the quotes that the wildcards opened */
 	CLEANUP(buf_done) struct buf c;
-	buf_init(&c, 9 * 1024 * 1024);
+	buf_init(&c, 9 << 20);
 	struct str rest = str_from(all);
 	while (rest.n > 0) {
 		struct str line = str_cut(&rest, '\n');

@@ -214,25 +214,25 @@ static void
 target_and_host_make_one_destination(void **state)
 {
 	static const struct {
-		enum method m;
 		const char *target, *host;
+		enum method m;
 		enum status want;
 	} rows[] = {
-		{ METHOD_GET, "/", "ok.test", ST_OK },
-		{ METHOD_GET, "/", NULL, ST_BAD_HOST },
-		{ METHOD_GET, "/", "", ST_BAD_HOST },
-		{ METHOD_GET, "/", "ok.test, evil.test", ST_BAD_HOST },
-		{ METHOD_GET, "/", "ok.test:443:80", ST_BAD_PORT },
-		{ METHOD_GET, "http://ok.test/", "OK.test:80", ST_OK },
-		{ METHOD_GET, "http://ok.test/", NULL, ST_OK },
-		{ METHOD_GET, "http://ok.test/", "evil.test", ST_MISMATCH },
-		{ METHOD_GET, "http://ok.test/", "ok.test:81", ST_MISMATCH },
-		{ METHOD_GET, "http://ok.test/", "user@ok.test", ST_BAD_HOST },
-		{ METHOD_CONNECT, "ok.test:443", "ok.test:443", ST_OK },
-		{ METHOD_CONNECT, "ok.test:443", "ok.test", ST_OK },
-		{ METHOD_CONNECT, "ok.test:443", NULL, ST_OK },
-		{ METHOD_CONNECT, "ok.test:443", "evil.test:443", ST_MISMATCH },
-		{ METHOD_OPTIONS, "*", "ok.test", ST_OK },
+		{ "/", "ok.test", METHOD_GET, ST_OK },
+		{ "/", NULL, METHOD_GET, ST_BAD_HOST },
+		{ "/", "", METHOD_GET, ST_BAD_HOST },
+		{ "/", "ok.test, evil.test", METHOD_GET, ST_BAD_HOST },
+		{ "/", "ok.test:443:80", METHOD_GET, ST_BAD_PORT },
+		{ "http://ok.test/", "OK.test:80", METHOD_GET, ST_OK },
+		{ "http://ok.test/", NULL, METHOD_GET, ST_OK },
+		{ "http://ok.test/", "evil.test", METHOD_GET, ST_MISMATCH },
+		{ "http://ok.test/", "ok.test:81", METHOD_GET, ST_MISMATCH },
+		{ "http://ok.test/", "user@ok.test", METHOD_GET, ST_BAD_HOST },
+		{ "ok.test:443", "ok.test:443", METHOD_CONNECT, ST_OK },
+		{ "ok.test:443", "ok.test", METHOD_CONNECT, ST_OK },
+		{ "ok.test:443", NULL, METHOD_CONNECT, ST_OK },
+		{ "ok.test:443", "evil.test:443", METHOD_CONNECT, ST_MISMATCH },
+		{ "*", "ok.test", METHOD_OPTIONS, ST_OK },
 	};
 	struct uri u;
 

@@ -52,7 +52,7 @@ is_plain_name(struct str s)
 {
 	struct str label = { 0 };
 
-	if (s.n == 0 || s.n > 253)
+	if (s.p == NULL || s.n == 0 || s.n > 253)
 		return false;
 	while (s.p != NULL) {
 		label = str_cut(&s, '.');
