@@ -69,6 +69,12 @@ buf_put(struct buf *b, struct str s)
 	b->len += s.n;
 }
 
+char *
+buf_space(struct buf *b, size_t n)
+{
+	return room(b, n) ? b->p + b->len : NULL;
+}
+
 void
 buf_putc(struct buf *b, char c)
 {

@@ -8,22 +8,28 @@ wire_from(struct str body)
 	return (struct wire){ .rest = body };
 }
 
-struct str
-wire_bytes(struct wire *w, size_t n)
+static inline struct str
+take(struct wire *w, size_t n)
 {
 	if (w->is_bad || n > w->rest.n) {
 		w->is_bad = true;
 		return STR("");
 	}
-	struct str got = str_head(w->rest, n);
-	w->rest = str_skip(w->rest, n);
+	struct str got = { w->rest.p, n };
+	w->rest = (struct str){ n == 0 ? got.p : got.p + n, w->rest.n - n };
 	return got;
+}
+
+struct str
+wire_bytes(struct wire *w, size_t n)
+{
+	return take(w, n);
 }
 
 uint8_t
 wire_u8(struct wire *w)
 {
-	struct str s = wire_bytes(w, 1);
+	struct str s = take(w, 1);
 
 	return s.n == 1 ? (uint8_t)s.p[0] : 0;
 }
@@ -31,7 +37,7 @@ wire_u8(struct wire *w)
 uint16_t
 wire_u16(struct wire *w)
 {
-	struct str s = wire_bytes(w, 2);
+	struct str s = take(w, 2);
 
 	return s.n == 2 ? num_be16(s.p) : 0;
 }
@@ -39,7 +45,7 @@ wire_u16(struct wire *w)
 uint32_t
 wire_u32(struct wire *w)
 {
-	struct str s = wire_bytes(w, 4);
+	struct str s = take(w, 4);
 
 	return s.n == 4 ? num_be32(s.p) : 0;
 }
@@ -47,7 +53,7 @@ wire_u32(struct wire *w)
 uint64_t
 wire_u64(struct wire *w)
 {
-	struct str s = wire_bytes(w, 8);
+	struct str s = take(w, 8);
 
 	return s.n == 8 ? num_be64(s.p) : 0;
 }
@@ -55,7 +61,9 @@ wire_u64(struct wire *w)
 struct str
 wire_str(struct wire *w)
 {
-	return wire_bytes(w, wire_u16(w));
+	struct str n = take(w, 2);
+
+	return take(w, n.n == 2 ? num_be16(n.p) : 0);
 }
 
 enum status
