@@ -211,6 +211,11 @@ def test_an_attached_process_is_answered_whatever_its_resolv_conf_says(gate, ser
         assert done.returncode == 0, done.stderr
         told = subprocess.run([*enter, sys.executable, "-c", ASK, server], capture_output=True, text=True, timeout=20)
         assert told.stdout.strip() == "198.18.0.1", told.stderr
+        done = g.cli("detach", "--sandbox", "web")
+        assert (done.returncode, done.stdout) == (0, "detached web\n"), done.stderr
+        assert "web" not in g.cli("sandboxes").stdout
+        done = g.cli("detach", "--sandbox", "web")
+        assert (done.returncode, done.stderr) == (1, "sandgate: no sandbox `web` is attached\n")
     finally:
         inside.kill()
         inside.wait()

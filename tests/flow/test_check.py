@@ -202,7 +202,7 @@ def test_from_tools_asks_the_tools_that_are_there(tmp_path):
     assert cli("check", "-c", policy).returncode == 0
 
 
-COMMANDS = ["attach", "audit", "audit verify", "audit export", "check", "doctor", "exec", "explain", "learn",
+COMMANDS = ["attach", "audit", "audit verify", "audit export", "check", "detach", "doctor", "exec", "explain", "learn",
             "policy", "policy from-tools", "reload", "rules", "run", "sandboxes", "status", "why"]
 
 
