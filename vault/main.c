@@ -1,6 +1,7 @@
 /*
  * sandgate-keeper: holds the keys and meets typed asks only.  A plain poll loop; it
- * links neither libevent nor libssl, and its only parser is the one for asks.
+ * links neither libevent nor libssl, and its only parser is the one for asks.  It
+ * outlives super as long as the ledger does, to sign where that ends.
  */
 #include <errno.h>
 #include <poll.h>
@@ -126,6 +127,15 @@ line_turn(struct keeper *k, struct line *line)
 	line_close(line);
 }
 
+static bool
+has_lines(const struct keeper *k)
+{
+	for (size_t i = 0; i < LINES; i++)
+		if (k->lines[i].end.fd >= 0)
+			return true;
+	return false;
+}
+
 /* poll(2) passes over descriptors below zero. */
 static void
 turn(struct keeper *k)
@@ -143,7 +153,7 @@ turn(struct keeper *k)
 		if (fds[i + 1].revents != 0)
 			line_turn(k, &k->lines[i]);
 	if (fds[0].revents != 0 && role_heard(&k->role) != ST_OK)
-		_exit(0); /* super is gone */
+		k->role.super.fd = -1; /* super is gone */
 }
 
 int
@@ -162,6 +172,7 @@ main(void)
 		return 1;
 	}
 	role_enter(&k.role, NULL);
-	for (;;)
+	while (k.role.super.fd >= 0 || has_lines(&k))
 		turn(&k);
+	return 0;
 }

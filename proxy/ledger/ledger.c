@@ -1,6 +1,10 @@
 /*
  * sandgate-ledger: takes the rows of all roles out of their rings and keeps them.  It
  * sees rows and asks for the last refusals; it has no network and can't sign.
+ *
+ * It outlives super: when that line ends, the roles that write rows die, and what they
+ * said last is stored before this process ends too.  Until then it keeps its locked
+ * directory open, so that no other ledger writes there.
  */
 #include <unistd.h>
 
@@ -14,6 +18,8 @@
 
 enum { SIGN_MS = 10000, RETAIN_MS = 30000, RETAIN_AGAIN_MS = 100, ANSWER_MAX = 32768 };
 enum { SIGN_FIRST_MS = 1000, FINISH_MS = 50, LINES_MAX = 128 };
+/* Without super: for all that is left; for its death to be seen. */
+enum { ORPHAN_MS = 4000, ALONE_MS = 500 };
 
 static const char dir_here[] = ".";
 
@@ -29,9 +35,14 @@ struct ledger {
 	struct ask_line *dead[LINES_MAX]; /* freed at the end of the turn */
 	size_t dead_n;
 	struct head signing; /* what the keeper was asked to sign */
-	bool is_signing, has_dir;
+	bool is_signing;
+	int dir; /* -1: not given yet */
+	pid_t super_pid;
+	bool is_orphan;  /* super's line has ended */
+	bool is_alone;   /* and so has it, with all who write rows */
+	bool is_drained; /* as super wanted: nothing will follow */
 	uint32_t finish_seq;
-	uint64_t finish_by;
+	uint64_t finish_by, alone_by;
 };
 
 static void
@@ -104,12 +115,10 @@ add_line(struct ledger *g, enum role peer, int fd)
 static enum status
 enter_dir(struct ledger *g, int fd)
 {
-	if (fd < 0)
+	if (fd < 0 || g->dir >= 0)
 		return ST_BAD_MESSAGE;
-	bool ok = fchdir(fd) == 0;
-	(void)close(fd);
-	g->has_dir = ok;
-	return ok ? ST_OK : ST_SYSTEM;
+	g->dir = fd;
+	return fchdir(fd) == 0 ? ST_OK : ST_SYSTEM;
 }
 
 static enum status
@@ -237,16 +246,30 @@ retain(void *ctx)
 	loop_timer_set(&g->retain, st == ST_OK ? RETAIN_AGAIN_MS : RETAIN_MS);
 }
 
+/* A process closes its lines before its children get their signal: the parent's death
+ * is what shows that the writers have it.  From then on they get one more pause. */
+static bool
+may_hear_more(struct ledger *g)
+{
+	bool was_alone = g->is_alone;
+
+	if (!g->is_orphan)
+		return false;
+	g->is_alone = getppid() != g->super_pid || clock_mono_ms() > g->alone_by;
+	return !was_alone;
+}
+
 /* All rings are empty and stored, and the place is signed if anybody can. */
 static bool
 is_finished(struct ledger *g)
 {
+	bool is_more = may_hear_more(g);
 	struct head x;
 	enum status st;
 
 	while ((st = drain_batch(&g->drain)) == ST_OK)
 		;
-	if (st != ST_END || g->is_signing)
+	if (st != ST_END || g->is_signing || is_more)
 		return false;
 	if (g->keeper == NULL) {
 		note_place(g);
@@ -271,6 +294,11 @@ on_finish(void *ctx)
 	if (!done)
 		log_error(&g->role.log,
 			  "the deadline is over; rows or a signature are missing");
+	if (g->is_orphan) {
+		loop_stop(g->loop);
+		return;
+	}
+	g->is_drained = true;
 	role_drained(&g->role, g->finish_seq);
 }
 
@@ -290,8 +318,18 @@ on_super(void *ctx, unsigned events)
 	struct ledger *g = ctx;
 
 	(void)events;
-	if (role_heard(&g->role) != ST_OK)
+	if (role_heard(&g->role) == ST_OK)
+		return;
+	if (g->is_drained) {
 		loop_stop(g->loop);
+		return;
+	}
+	loop_io_clear(&g->super);
+	log_info(&g->role.log, "super is gone: stores what is left, then ends");
+	g->is_orphan = true;
+	g->finish_by = clock_mono_ms() + ORPHAN_MS;
+	g->alone_by = clock_mono_ms() + ALONE_MS;
+	loop_timer_set(&g->finish, FINISH_MS);
 }
 
 static enum status
@@ -330,7 +368,7 @@ check(struct ledger *g)
 static enum status
 open_all(struct ledger *g)
 {
-	if (!g->has_dir)
+	if (g->dir < 0)
 		return ST_BAD_MESSAGE;
 	enum status st = heads_open(&g->heads, dir_here);
 	if (st == ST_OK)
@@ -372,7 +410,7 @@ end(struct ledger *g)
 int
 main(void)
 {
-	struct ledger g = { 0 };
+	struct ledger g = { .dir = -1, .super_pid = getppid() };
 	const struct role_hooks hooks = {
 		.ctx = &g, .given = given, .commit = commit, .drain = drain
 	};

@@ -1,5 +1,6 @@
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -129,7 +130,8 @@ give_all_stats(struct slot *control)
 	return st;
 }
 
-/* The role's own directory below the state directory. */
+/* The role's own directory below the state directory.  The ledger's is locked while it
+ * runs, which may be longer than we do. */
 static enum status
 give_state(struct slot *slot)
 {
@@ -141,11 +143,14 @@ give_state(struct slot *slot)
 	st = state_open_for(s, slot->role, &fd);
 	if (st != ST_OK)
 		return st;
+	if (slot->role == ROLE_LEDGER && flock(fd, LOCK_EX | LOCK_NB) < 0)
+		st = ST_CONFLICT;
 	buf_init(&path, 4096);
 	buf_putf(&path, "%s/%s", buf_cstr(&s->state_dir), slot->name);
-	st = buf_cstr(&path) == NULL
-		     ? ST_TOO_BIG
-		     : give(slot, GIVE_STATE, 0, buf_cstr(&path), &fd, 1);
+	if (st == ST_OK)
+		st = buf_cstr(&path) == NULL
+			     ? ST_TOO_BIG
+			     : give(slot, GIVE_STATE, 0, buf_cstr(&path), &fd, 1);
 	(void)close(fd);
 	return st;
 }

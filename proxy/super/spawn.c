@@ -85,15 +85,23 @@ child_user(const struct super *s)
 		child_failed(s, "setresuid");
 }
 
+/* Who acts ends with super.  The ledger first stores what the others said before they
+ * ended, and the keeper signs it. */
+static bool
+child_outlives_super(enum role r)
+{
+	return r == ROLE_LEDGER || r == ROLE_KEEPER;
+}
+
 static void
-child_signals(const struct super *s, pid_t parent)
+child_signals(const struct super *s, enum role r, pid_t parent)
 {
 	sigset_t none;
 
 	sigemptyset(&none);
 	/* After the user has changed, which clears it. */
 	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0 ||
-	    prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+	    (!child_outlives_super(r) && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0))
 		child_failed(s, "signals");
 	if (getppid() != parent)
 		_exit(EXEC_FAILED);
@@ -136,7 +144,7 @@ spawn_process(struct super *s, enum role r, int line, const char *const *args,
 	/* The compiler reads the operator's files, as the operator. */
 	if (r != ROLE_COMPILE)
 		child_user(s);
-	child_signals(s, parent);
+	child_signals(s, r, parent);
 	child_exec(s, r, args);
 }
 

@@ -4,10 +4,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proxy/io/state_dir.h"
 #include "proxy/super/super.h"
+
+enum { LEDGER_TRIES = 250, LEDGER_TRY_NS = 20000000 };
 
 /* Others may pass through to what is theirs (roles have a user of their own when we are
  * root), but not look around. */
@@ -106,4 +109,28 @@ state_open_for(struct super *s, enum role r, int *ret_fd)
 	}
 	*ret_fd = fd;
 	return ST_OK;
+}
+
+/* Its ledger holds the lock of its directory as long as it runs (give_state()).  Nobody
+ * is served yet, so nobody is kept waiting. */
+enum status
+state_await_ledger(struct super *s, struct buf *why)
+{
+	const struct timespec pause = { 0, LEDGER_TRY_NS };
+	int fd, tries = 0;
+	enum status st = state_open_for(s, ROLE_LEDGER, &fd);
+
+	if (st != ST_OK)
+		return failed(s, why, "ledger");
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0 && ++tries < LEDGER_TRIES) {
+		if (tries == 1)
+			log_info(&s->log, "the ledger of the gateway that ended still "
+					  "stores rows: waiting");
+		(void)nanosleep(&pause, NULL);
+	}
+	if (tries == LEDGER_TRIES)
+		st = failed(s, why,
+			    "the ledger of the gateway that ended still stores rows");
+	(void)close(fd);
+	return st;
 }

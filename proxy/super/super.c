@@ -97,6 +97,8 @@ make_all(struct super *s, struct buf *why)
 	if (st == ST_OK)
 		st = slots_make(s);
 	if (st == ST_OK)
+		st = state_await_ledger(s, why);
+	if (st == ST_OK)
 		st = synth_create(&s->synth_fds[0], &s->synth_fds[1]);
 	if (st == ST_OK)
 		st = bind_admin(s, why);
@@ -301,6 +303,6 @@ main(int argc, char **argv)
 	loop_run(s.loop);
 	if (s.exit_code == 0)
 		log_info(&s.log, "stopped");
-	/* Roles that are left end with us: PR_SET_PDEATHSIG. */
+	/* Roles that are left end with us, the ledger once its rings are empty. */
 	return s.exit_code;
 }

@@ -177,6 +177,8 @@ enum status bind_admin(struct super *s, struct buf *why) MUSTCHECK;
 
 /* state.c: the state directory */
 enum status state_open(struct super *s, struct buf *why) MUSTCHECK;
+/* After a death of super its ledger goes on until the rings are empty: wait for it. */
+enum status state_await_ledger(struct super *s, struct buf *why) MUSTCHECK;
 /* A directory below it that only this role's user may enter. */
 enum status state_open_for(struct super *s, enum role r, int *ret_fd) MUSTCHECK;
 

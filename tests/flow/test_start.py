@@ -1,11 +1,13 @@
 """The gateway as a whole: it starts, takes policies, loses roles, ends."""
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import pytest
@@ -368,3 +370,38 @@ def test_a_role_that_dies_as_the_end_begins_is_no_obstacle(gate, name):
     assert g.process.wait(20) == 0
     assert "needed" not in g.log.read_text()
     assert g.cli("audit", "verify").returncode == 0
+
+
+def is_over(pid):
+    """Ended; whoever adopted it may not have looked yet."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "Z"
+    except OSError:
+        return True
+
+
+def test_the_next_gateway_waits_for_what_a_killed_one_has_in_its_rings(gate):
+    g = gate()
+    ledger = g.pids()["ledger"]
+    os.kill(ledger, signal.SIGSTOP)
+    try:
+        assert ask_proxy(g) == "denied_by_policy"
+        g.kill()
+        with pytest.raises(AssertionError, match="still stores rows"):
+            g.start()
+        threading.Timer(1, os.kill, (ledger, signal.SIGCONT)).start()
+        g.start()
+        assert is_over(ledger)
+    finally:
+        if not is_over(ledger):
+            os.kill(ledger, signal.SIGCONT)
+    assert len(g.rows(kind="deny")) == 1
+    assert g.cli("audit", "verify").returncode == 0
+
+
+def test_what_outlives_super_ends_by_itself(gate):
+    g = gate()
+    pids = g.pids()
+    g.kill()
+    wait_for(lambda: all(map(is_over, pids.values())), 3)
+    assert "the deadline is over" not in g.text_of_log()
