@@ -293,15 +293,17 @@ by_address(struct who_table *t, const struct addr *a)
 }
 
 static const struct who *
-by_peer(struct who_table *t, int fd)
+by_peer(struct who_table *t, int fd, const struct sockaddr_storage *peer)
 {
 	struct sockaddr_storage ss;
 	socklen_t n = sizeof ss;
 	struct addr a;
 	uint16_t port;
 
-	if (getpeername(fd, (struct sockaddr *)&ss, &n) != 0 ||
-	    !addr_from_sockaddr((const struct sockaddr *)&ss, &a, &port))
+	if (peer == NULL && getpeername(fd, (struct sockaddr *)&ss, &n) != 0)
+		return NULL;
+	peer = peer == NULL ? &ss : peer;
+	if (!addr_from_sockaddr((const struct sockaddr *)peer, &a, &port))
 		return NULL;
 	return by_address(t, &a);
 }
@@ -329,12 +331,18 @@ is_foreign(struct who_table *t, int fd, const struct who **ret_w)
 const struct who *
 who_by_socket(struct who_table *t, int fd)
 {
+	return who_by_peer(t, fd, NULL);
+}
+
+const struct who *
+who_by_peer(struct who_table *t, int fd, const struct sockaddr_storage *peer)
+{
 	const struct who *w = NULL;
 	uint64_t cookie;
 
 	if (is_foreign(t, fd, &w))
 		return w;
-	w = by_peer(t, fd);
+	w = by_peer(t, fd, peer);
 	if (w != NULL || !cookie_of(fd, SO_COOKIE, &cookie))
 		return w;
 	const struct grant *g = map_get(&t->granted, key_of(&cookie, sizeof cookie));

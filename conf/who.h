@@ -25,6 +25,7 @@ struct who {
 };
 
 struct who_table;
+struct sockaddr_storage;
 
 enum status who_new(struct who_table **ret_t) MUSTCHECK;
 void who_free(struct who_table *t);
@@ -44,6 +45,9 @@ enum status who_grant(struct who_table *t, uint64_t socket_cookie,
 
 /* An accepted, connected socket.  NULL: unknown. */
 const struct who *who_by_socket(struct who_table *t, int fd);
+/* The same where the kernel has told the peer's address already; NULL: it has not. */
+const struct who *who_by_peer(struct who_table *t, int fd,
+			      const struct sockaddr_storage *peer);
 /* A datagram: the namespace cookie of the socket it came to and its source. */
 const struct who *who_by_source(struct who_table *t, int fd, const struct addr *source);
 const struct who *who_by_handle(struct who_table *t, uint32_t handle);

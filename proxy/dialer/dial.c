@@ -351,7 +351,7 @@ who_asks(struct dialer *all, int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_n) == -1 ||
 	    type != SOCK_STREAM || getpeername(fd, (struct sockaddr *)&ss, &n) == -1)
 		return NULL;
-	return who_by_socket(all->role.who, fd);
+	return who_by_peer(all->role.who, fd, &ss);
 }
 
 struct wish { /* the body of the ask */

@@ -354,7 +354,7 @@ turn_away(struct worker *w, int fd)
 }
 
 void
-conn_begin(struct worker *w, int fd, uint16_t listener, enum conn_way way)
+conn_begin(struct worker *w, int fd, const struct conn_entry *e)
 {
 	bool fits =
 		limits_admit(&w->limits, worker_option(w, OPT_LIMIT_ALL_CONNECTIONS));
@@ -367,15 +367,16 @@ conn_begin(struct worker *w, int fd, uint16_t listener, enum conn_way way)
 		return;
 	}
 	c->w = w;
-	c->listener = listener;
-	c->way = (uint8_t)way;
+	c->listener = e->listener;
+	c->way = (uint8_t)e->way;
 	c->opened_ms = loop_now_ms(w->loop);
 	list_append(&w->conns, &c->link);
 	loop_io_init(&c->io, w->loop, fd, NULL, c);
 	stats_add(w->role.stats, STAT_OPEN, 1);
 	worker_wake(w);
-	if (way == CONN_TRANSPARENT)
-		conn_begin_transparent(c, who_by_socket(w->role.who, fd));
+	const struct who *who = who_by_peer(w->role.who, fd, e->peer);
+	if (e->way == CONN_TRANSPARENT)
+		conn_begin_transparent(c, who);
 	else
-		conn_begin_proxy(c, who_by_socket(w->role.who, fd));
+		conn_begin_proxy(c, who);
 }

@@ -75,9 +75,15 @@ struct conn {
 
 enum { CONN_ATTACHED = UINT16_MAX };
 
+struct conn_entry { /* as it was accepted */
+	const struct sockaddr_storage *peer;
+	uint16_t listener;
+	enum conn_way way;
+};
+
 /* A connection was accepted: takes fd, finds out who it is, and gives it its first
  * owner. */
-void conn_begin(struct worker *w, int fd, uint16_t listener, enum conn_way way);
+void conn_begin(struct worker *w, int fd, const struct conn_entry *e);
 /* It is this sandbox: runs the chain's connection phase.  Anything but ST_OK: deny. */
 enum status conn_identify(struct conn *c, const struct who *who) MUSTCHECK;
 

@@ -77,8 +77,9 @@ on_accepted(void *ctx, int fd, const struct sockaddr_storage *peer)
 {
 	struct door *d = ctx;
 
-	(void)peer; /* who it is, the kernel says: who_by_socket() */
-	conn_begin(d->w, fd, d->index, (enum conn_way)d->way);
+	struct conn_entry e = { peer, d->index, (enum conn_way)d->way };
+
+	conn_begin(d->w, fd, &e);
 }
 
 /* Accepted sockets inherit these, so no connection pays for them. */
