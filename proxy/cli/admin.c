@@ -19,7 +19,7 @@
 
 enum { REPLY_MAX = 8 * 1024 * 1024, WAIT_S = 120, FDS_MAX = 16 };
 
-/* ---- the address ---- */
+/* The address. */
 
 static enum status
 put_address(const struct admin_where *where, struct buf *state, struct buf *address)
@@ -127,7 +127,7 @@ open_admin(const struct admin_where *where, struct buf *address, int *ret_fd)
 	return ST_OK;
 }
 
-/* ---- the request ---- */
+/* The request. */
 
 static void
 put_request(struct buf *b, const struct admin_wish *w, struct str address)
@@ -170,7 +170,7 @@ send_request(int fd, const struct admin_wish *w, struct str text)
 	return sendmsg(fd, &mh, MSG_NOSIGNAL) == (ssize_t)text.n ? ST_OK : ST_SYSTEM;
 }
 
-/* ---- the reply ---- */
+/* The reply. */
 
 static enum status
 receive(int fd, struct buf *b)

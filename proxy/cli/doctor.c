@@ -54,7 +54,7 @@ say(struct doctor *d, enum level level, const char *check, const char *fmt, ...)
 					      "check", check, "text", text));
 }
 
-/* ---- this machine ---- */
+/* This machine. */
 
 static void
 check_libraries(struct doctor *d)
@@ -140,7 +140,7 @@ check_nft(struct doctor *d)
 		    "without a proxy setting");
 }
 
-/* ---- this configuration ---- */
+/* This configuration. */
 
 static void
 check_config(struct doctor *d)
@@ -182,7 +182,7 @@ check_state(struct doctor *d)
 		say(d, LEVEL_OK, "state", "%s", name);
 }
 
-/* ---- the gateway that runs ---- */
+/* The gateway that runs. */
 
 static bool
 status_line(const char *text, const char *key, const char *want)

@@ -20,7 +20,7 @@
 
 enum { CONFIG_MAX = 256 * 1024 };
 
-/* ---- a configuration of our own ---- */
+/* A configuration of our own. */
 
 /* The system's resolvers; a stub on loopback is as good as any. */
 static void
@@ -117,7 +117,7 @@ write_config(const struct gate_wish *w, struct gate *g)
 	return ok ? ST_OK : ST_SYSTEM;
 }
 
-/* ---- the process ---- */
+/* The process. */
 
 NORETURN static void
 become_gateway(const struct gate *g, const char *exe, const char *config, int ready)

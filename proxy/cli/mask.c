@@ -203,7 +203,7 @@ mask_all(FILE *unix_list, const char *state_dir, struct buf *why)
 	return st == ST_OK ? resolver(why) : st;
 }
 
-/* ---- after /proc is ours ---- */
+/* After /proc is ours. */
 
 static enum status
 make_read_only(const char *path, bool is_tree, struct buf *why)

@@ -83,7 +83,7 @@ read_mounts(pid_t viewer, struct place *p)
 	return found;
 }
 
-/* ---- the kernel's list ---- */
+/* The kernel's list. */
 
 static bool
 ask(int fd)

@@ -40,7 +40,7 @@ struct wish { /* one held connect() */
 	} to;
 };
 
-/* ---- what the caller holds ---- */
+/* What the caller holds. */
 
 /* pidfd_open() wants the leader of a thread's group. */
 static pid_t
@@ -94,7 +94,7 @@ take(const struct seccomp_notif *n, struct wish *ret_w)
 	return 0;
 }
 
-/* ---- Unix sockets ---- */
+/* Unix sockets. */
 
 /* The path as the caller sees it, below its own root. */
 static int
@@ -172,7 +172,7 @@ connect_unix(const struct wish *w)
 	return error;
 }
 
-/* ---- answers ---- */
+/* Answers. */
 
 static void
 answer(int calls, uint64_t id, int error)
@@ -267,7 +267,7 @@ hear_call(int calls)
 	(void)close(w.fd);
 }
 
-/* ---- signals ---- */
+/* Signals. */
 
 static sigset_t
 awaited(void)

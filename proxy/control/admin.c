@@ -19,7 +19,7 @@ enum { REQUEST_MS = 10000, ANSWER_MS = 10000 };
 
 static const struct h1_limits limits = { .fields = 64, .line = 8192, .head = HEAD_MAX };
 
-/* ---- the end ---- */
+/* The end. */
 
 static void
 conn_release(void *ctx)
@@ -60,7 +60,7 @@ on_late(void *ctx)
 	conn_close(ctx);
 }
 
-/* ---- the answer ---- */
+/* The answer. */
 
 static void
 flush(struct admin_conn *a)
@@ -118,7 +118,7 @@ admin_refuse(struct admin_conn *a, enum status st)
 			       w->sentence, "hint", w->hint));
 }
 
-/* ---- the request ---- */
+/* The request. */
 
 static enum status
 feed_body(struct admin_conn *a, struct str in)
@@ -237,7 +237,7 @@ on_io(void *ctx, unsigned events)
 		fed(a, feed(a, str_of(space, (size_t)n)));
 }
 
-/* ---- arrivals ---- */
+/* Arrivals. */
 
 static uid_t
 peer_uid(int fd)

@@ -6,7 +6,7 @@
 #include "proxy/control/control.h"
 #include "proxy/io/sock.h"
 
-/* ---- small helpers ---- */
+/* Small helpers. */
 
 static struct str
 get_text(const struct admin_conn *a, const char *key)
@@ -61,7 +61,7 @@ record(struct admin_conn *a)
 	return role_row(&a->control->role, &row);
 }
 
-/* ---- what is only read ---- */
+/* What is only read. */
 
 static void
 status_told(void *ctx, enum status st, struct str body)
@@ -87,7 +87,7 @@ api_sandboxes(struct admin_conn *a)
 	admin_answer(a, 200, sandboxes_json(a->control));
 }
 
-/* ---- reload ---- */
+/* Reload. */
 
 static json_t *
 lines_json(struct str text)
@@ -148,7 +148,7 @@ api_shutdown(struct admin_conn *a)
 	ask(a, ASK_STOP, STR(""), shutdown_told);
 }
 
-/* ---- attach ---- */
+/* Attach. */
 
 /* All of them come from one namespace, which is not the gateway's own: else the whole
  * host would be that sandbox. */
@@ -276,7 +276,7 @@ api_detach(struct admin_conn *a)
 	ask(a, ASK_DETACH, str_of(b.p, b.len), detach_told);
 }
 
-/* ---- the table ---- */
+/* The table. */
 
 struct api {
 	const char *method, *path;

@@ -6,7 +6,7 @@
 #include "proxy/control/control.h"
 #include "proxy/io/sock.h"
 
-/* ---- lines to other roles ---- */
+/* Lines to other roles. */
 
 static void
 line_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
@@ -59,7 +59,7 @@ given_line(struct control *c, uint32_t index, struct str text, struct ask_msg *m
 	return st;
 }
 
-/* ---- what super gives ---- */
+/* What super gives. */
 
 static enum status
 given_stats(struct control *c, uint32_t slot, struct ask_msg *m)

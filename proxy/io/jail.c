@@ -15,7 +15,7 @@
 
 #include "proxy/base/num.h"
 
-/* ---- before anything else ---- */
+/* Before anything else. */
 
 static enum status
 drop_capabilities(uint64_t keep)
@@ -65,7 +65,7 @@ jail_early(enum role r, uint64_t keep)
 	return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? ST_SYSTEM : ST_OK;
 }
 
-/* ---- Landlock: by number, since the headers of Debian 12 know ABI 2 only ---- */
+/* Landlock: by number, since the headers of Debian 12 know ABI 2 only. */
 
 enum { LL_CREATE = 444, LL_ADD = 445, LL_RESTRICT = 446 };
 enum { LL_VERSION = 1, LL_PATH_BENEATH = 1 };
@@ -163,7 +163,7 @@ enter_landlock(enum role r, const char *writable, int *ret_abi)
 	return st;
 }
 
-/* ---- seccomp ---- */
+/* Seccomp. */
 
 #ifdef SG_SANITIZED
 /* The sanitizers' runtime maps, opens and forks as it likes. */

@@ -4,7 +4,7 @@
 
 #include "proxy/super/super.h"
 
-/* ---- what roles are told ---- */
+/* What roles are told. */
 
 static enum status
 tell(struct slot *slot, const struct attached *a, bool present)
@@ -85,7 +85,7 @@ tell_gone(struct super *s, const struct attached *a)
 		tell_role(&s->slots[i], tell(&s->slots[i], a, false));
 }
 
-/* ---- the registry ---- */
+/* The registry. */
 
 static void
 attached_free(struct super *s, struct attached *a)

@@ -220,7 +220,7 @@ bind_listeners(struct super *s, const struct image *im, struct listeners *old,
 	return ST_OK;
 }
 
-/* ---- where operators connect ---- */
+/* Where operators connect. */
 
 /* Long paths reach the socket by the descriptor of their directory. */
 static bool

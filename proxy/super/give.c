@@ -28,7 +28,7 @@ give(struct slot *slot, enum give kind, uint32_t index, const char *text,
 				  : ask_tell(slot->line, ASK_GIVE, body, fds, fds_n);
 }
 
-/* ---- lines ---- */
+/* Lines. */
 
 static bool
 are_linked(enum role a, enum role b)
@@ -82,7 +82,7 @@ give_lines(struct slot *slot)
 	return st;
 }
 
-/* ---- memory that outlives the role ---- */
+/* Memory that outlives the role. */
 
 static enum status
 give_memory(struct slot *slot)
@@ -155,7 +155,7 @@ give_state(struct slot *slot)
 	return st;
 }
 
-/* ---- sockets ---- */
+/* Sockets. */
 
 enum status
 give_listeners(struct slot *slot, const struct listeners *from)

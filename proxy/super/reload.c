@@ -20,7 +20,7 @@ struct reload {
 	struct buf messages;
 };
 
-/* ---- the end ---- */
+/* The end. */
 
 static void
 answer(struct reload *r)
@@ -92,7 +92,7 @@ refuse(struct reload *r, enum status st)
 	finish(r);
 }
 
-/* ---- COMMIT ---- */
+/* COMMIT. */
 
 static void
 committed(void *ctx, enum status st, struct ask_msg *m)
@@ -178,7 +178,7 @@ commit(struct reload *r)
 		finish(r);
 }
 
-/* ---- PREPARE ---- */
+/* PREPARE. */
 
 static void
 one_is_prepared(struct reload *r, struct slot *slot, enum status st)
@@ -270,7 +270,7 @@ reload_asker_gone(struct super *s, const struct ask_line *line)
 		s->reload->asker = NULL;
 }
 
-/* ---- the start ---- */
+/* The start. */
 
 /* What was made at the start stays as it is; who changed it must hear so. */
 static void

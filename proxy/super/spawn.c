@@ -44,7 +44,7 @@ spawn_open_exes(struct super *s)
 	return ST_OK;
 }
 
-/* ---- in the child, between fork and exec ---- */
+/* In the child, between fork and exec. */
 
 NORETURN static void
 child_failed(const struct super *s, const char *what)
@@ -148,7 +148,7 @@ spawn_process(struct super *s, enum role r, int line, const char *const *args,
 	child_exec(s, r, args);
 }
 
-/* ---- a slot's process ---- */
+/* A slot's process. */
 
 void
 spawn_kill(struct slot *slot)
@@ -277,7 +277,7 @@ spawn_slot(struct slot *slot)
 		start_failed(slot, "start", st);
 }
 
-/* ---- the policy, then START ---- */
+/* The policy, then START. */
 
 static bool
 step_is_ok(struct slot *slot, const char *what, enum status st, const struct ask_msg *m)
@@ -380,7 +380,7 @@ spawn_policy(struct slot *slot)
 		start_failed(slot, "PREPARE", st);
 }
 
-/* ---- deaths ---- */
+/* Deaths. */
 
 static void
 tell_death(struct slot *slot, pid_t pid, int how)

@@ -19,7 +19,7 @@
 
 enum { NOBODY = 65534, FILES_ROOT = 1048576 };
 
-/* ---- what the others share ---- */
+/* What the others share. */
 
 void
 super_row(struct super *s, enum row_kind kind, enum status reason, struct str detail)
@@ -64,7 +64,7 @@ super_ready(struct super *s)
 	s->ready_fd = -1;
 }
 
-/* ---- the first policy ---- */
+/* The first policy. */
 
 static size_t
 count_workers(const struct super *s)
@@ -141,7 +141,7 @@ compiled(struct super *s, enum status st, struct policy *p, struct str text)
 		super_fail(s, s->config, st);
 }
 
-/* ---- the process ---- */
+/* The process. */
 
 static void
 on_signal(void *ctx, unsigned events)

@@ -87,7 +87,7 @@ do_in_jail(enum role r, const char *writable, deed_fn deed)
 	return (enum outcome)WEXITSTATUS(how);
 }
 
-/* ---- deeds ---- */
+/* Deeds. */
 
 static long
 make_socket(const struct given *g)
@@ -283,7 +283,7 @@ live(const struct given *g)
 	return rc;
 }
 
-/* ---- what each role may not ---- */
+/* What each role may not. */
 
 #define EACH_ROLE_R for (enum role r = ROLE_WORKER; r <= ROLE_CONTROL; r++)
 
@@ -364,7 +364,7 @@ a_worker_cannot_draw_other_sandboxes_to_itself(void **state)
 	assert_int_equal(do_in_jail(r, NULL, steer_connections), KILLED);
 }
 
-/* ---- the ledger's directory ---- */
+/* The ledger's directory. */
 
 static long
 write_below(const struct given *g)
@@ -402,7 +402,7 @@ the_ledger_writes_below_its_directory_only(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
-/* ---- before the jail ---- */
+/* Before the jail. */
 
 static long
 has_nothing_left(const struct given *g)
