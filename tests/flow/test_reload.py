@@ -202,7 +202,9 @@ def test_sigterm_lets_a_download_end_and_takes_nothing_new(world):
     c.until(b"\r\n\r\n")
     process = g.process
     process.send_signal(signal.SIGTERM)
-    time.sleep(0.15)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)  # as timeout(1) does
+    time.sleep(0.1)
     refused = False
     try:
         with socket.create_connection(g.proxy, timeout=2) as s:
@@ -214,6 +216,18 @@ def test_sigterm_lets_a_download_end_and_takes_nothing_new(world):
     assert refused
     assert len(c.exactly(size)) == size
     assert process.wait(10) == 0
+
+
+def test_a_second_sigterm_ends_it_at_once(world):
+    g, o = world
+    o.reset(lambda peer, r: peer.rest() and True, is_raw=True)
+    Client(g).request()
+    wait_for(lambda: o.requests)
+    begun = time.monotonic()
+    g.process.send_signal(signal.SIGTERM)
+    time.sleep(0.8)
+    assert g.stop() == 0
+    assert time.monotonic() - begun < 2.5  # timeouts.drain is 3s
 
 
 def test_sigterm_ends_at_its_deadline(world):
