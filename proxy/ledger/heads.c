@@ -95,9 +95,10 @@ append(const struct heads *h, const char *name, struct str text)
 		return ST_SYSTEM;
 	/* Half a line would look like tampering: after a short write (a full disk) the
 	 * file is cut back to where it was. */
-	bool ok = fstat(fd, &info) == 0 &&
-		  write(fd, text.p, text.n) == (ssize_t)text.n && fsync(fd) == 0;
-	if (!ok)
+	bool is_known = fstat(fd, &info) == 0;
+	bool ok = is_known && write(fd, text.p, text.n) == (ssize_t)text.n &&
+		  fsync(fd) == 0;
+	if (is_known && !ok)
 		(void)!ftruncate(fd, info.st_size);
 	(void)close(fd);
 	return ok ? ST_OK : ST_SYSTEM;
