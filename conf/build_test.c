@@ -1,7 +1,20 @@
 /* tests: questions with the answers that the operator expects, asked by `check`. */
+#include <string.h>
+
 #include "conf/build.h"
 #include "conf/conf_private.h"
 #include "conf/value.h"
+
+bool
+conf_is_question(struct str url)
+{
+	if (str_starts(url, STR("http://")) || str_starts(url, STR("https://")))
+		return true;
+	for (size_t i = 0; i + 2 < url.n; i++)
+		if (memcmp(url.p + i, "://", 3) == 0)
+			return false;
+	return str_has(url, ':');
+}
 
 static void
 on_text(struct build *b, const struct node *n, void *ctx)
@@ -66,6 +79,10 @@ check_references(struct build *b, const struct node *n, const struct conf_test *
 		report_error(b->report, n->at, "no policy `%.*s`", STR_ARG(t->policy));
 	if (t->url.n == 0)
 		report_error(b->report, n->at, "`url` is missing");
+	else if (!conf_is_question(t->url))
+		report_error(b->report, n->at,
+			     "`%.*s` is not http://..., https://... or HOST:PORT",
+			     STR_ARG(t->url));
 	if (node_get(n, STR("expect")) == NULL)
 		report_error(b->report, n->at, "`expect` is missing: allow or deny");
 }

@@ -4,9 +4,9 @@
  * conf: configuration files to an image.  Reading and compiling are two steps, so that
  * the compiler can shut itself in before it looks at the text.
  *
- *	conf_files_read()   the main file, connectors/ *.yaml and policies/ *.yaml
- *beside it conf_compile()      all errors in one go, or a draft that seals conf_seal()
- *the image's memfd
+ *	conf_files_read()   the main file, connectors/ *.yaml, policies/ *.yaml
+ *	conf_compile()      all errors in one go, or a draft
+ *	conf_seal()         of a draft: the image's memfd, sealed
  */
 #include "conf/report.h"
 
@@ -49,6 +49,9 @@ enum status conf_compile(const struct conf_files *files, struct report *r,
 void conf_free(struct conf *c);
 /* Once. */
 enum status conf_seal(struct conf *c, int *ret_memfd) MUSTCHECK;
+/* May be a url of a test, and what `explain` is asked: http://, https:// or HOST:PORT.
+ * What the data path would refuse is an answer, not a mistake. */
+bool conf_is_question(struct str url);
 const struct conf_test *conf_tests(const struct conf *c);
 
 /* All of it: path to memfd. */

@@ -3,8 +3,8 @@
  * path.  Exit code: 0 allowed, 1 denied, 2 when the question makes no sense.
  */
 #include <stdio.h>
-#include <string.h>
 
+#include "conf/conf.h"
 #include "conf/policy_rule.h"
 #include "proxy/cli/args.h"
 #include "proxy/cli/cmds.h"
@@ -30,19 +30,6 @@ static const char usage[] =
 	"[--json] URL\n"
 	"URL: http://..., https://..., or HOST:PORT for other protocols\n";
 
-/* What the data path would refuse is an answer, not a mistake; a word that names no
- * scheme and no port is one. */
-static bool
-is_question(struct str url)
-{
-	if (str_starts(url, STR("http://")) || str_starts(url, STR("https://")))
-		return true;
-	for (size_t i = 0; i + 2 < url.n; i++)
-		if (memcmp(url.p + i, "://", 3) == 0)
-			return false;
-	return str_has(url, ':');
-}
-
 static bool
 take_options(int argc, char **argv, struct explain *e)
 {
@@ -59,7 +46,7 @@ take_options(int argc, char **argv, struct explain *e)
 	if (!args_take(argc, argv, args, COUNT_OF(args), &n) || n != 1)
 		return false;
 	e->url = argv[1];
-	if (!is_question(str_from(e->url)))
+	if (!conf_is_question(str_from(e->url)))
 		return args_wrong("explain", "nothing to ask about:", e->url);
 	return (e->sandbox == NULL) != (e->policy_name == NULL);
 }

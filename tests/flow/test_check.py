@@ -231,3 +231,10 @@ def test_what_cannot_be_written_was_not_done(args):
     with open("/dev/full", "w") as full:
         done = subprocess.run([BIN / "sandgate", *args], stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert done.returncode not in (0, None)
+
+
+@pytest.mark.parametrize("url", ["htps://static.example.com/", "static.example.com"])
+def test_a_test_in_the_file_that_asks_nothing_is_an_error(config, url):
+    done = cli("check", "-c", config(GOOD + f"tests:\n  - {{policy: coding, url: '{url}', expect: deny}}\n"))
+    assert done.returncode == 2
+    assert f"`{url}` is not http://..., https://... or HOST:PORT" in done.stderr
