@@ -5,11 +5,14 @@
  * struct in one file and one row of filters.def, which is also the order.
  *
  *	on_connection   accepted, identity known (or not: who == NULL)
- *	on_hello        the destination is known; `way` tells from what: WAY_ANY a
- *CONNECT or SOCKS target before any byte, WAY_TLS a hello, WAY_TCP other bytes
+ *	on_hello        the destination is known; `way` tells from what: WAY_ANY
+ *	                a CONNECT or SOCKS target before any byte, WAY_TLS a hello,
+ *	                WAY_TCP other bytes
  *	on_request      a whole HTTP request head, way == WAY_HTTP
- *	on_open         upstream is there, `address` and `country` say where; nothing
- *was sent on_body         bytes of the request on_response     a response head
+ *	on_open         upstream is there, `address` and `country` say where;
+ *	                nothing was sent
+ *	on_body         bytes of the request
+ *	on_response     a response head
  *	on_response_body
  *	on_done         always, once, for every filter, however the exchange ended
  *

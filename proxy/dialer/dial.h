@@ -6,8 +6,8 @@
  * Who is asking is read from that socket, never from the message; the destination is
  * parsed, the policy judged, every address classified here again: a worker that was
  * taken over gets what its sandboxes' policies allow and no more.  The socket is
- *watched while the dial runs: when it dies (not when its sender merely ends its half),
- *so does the dial.
+ * watched while the dial runs: when it dies (not when its sender merely ends its
+ * half), so does the dial.
  *
  *	heard -> identity, policy, limit -> resolve A and AAAA -> race -> answered
  *

@@ -5,9 +5,10 @@
  *
  *	exec'd by super with descriptor 3 = the line to super, 2 = the log, nothing else
  *	(ROLE_SUPER_FD)
- *	GIVE ...     lines to other roles, its ring, its counters, listeners,
- *directories PREPARE, COMMIT   the first policy SANDBOX ...  those attached at the time
- *	START        the role enters its jail, answers, serves
+ *	GIVE ...         lines to other roles, ring, counters, listeners, directories
+ *	PREPARE, COMMIT  the first policy
+ *	SANDBOX ...      those attached at the time
+ *	START            the role enters its jail, answers, serves
  *
  * role_start() does all of that, blocking, and returns just before the jail: the role
  * opens what it must, then calls role_enter().  Afterwards the role's own loop watches

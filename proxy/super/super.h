@@ -6,8 +6,8 @@
  * connect to, of every row ring and of every table of counters, so that a role which
  * dies starts again with exactly what it had.
  *
- *	compile -> image -> slots, listeners -> spawn all -> give -> PREPARE COMMIT
- *START
+ *	compile -> image -> slots, listeners -> spawn all -> give
+ *	        -> PREPARE -> COMMIT -> START
  *
  * A slot is a place for one process: slot 0 is super itself.  A slot's number is the
  * number of its ring and counters and part of the ids of its rows.

@@ -6,14 +6,15 @@
  * reading stops until it is gone.  So an idle pump owns no buffer, and a blocked one at
  * most one read's worth for each side.
  *
- *	held     bytes for this side that it hasn't taken: while not empty, the other
- *side isn't read is_eof   nothing more is wanted from this side: it ended, it failed,
- *or the other one takes nothing any more is_shut  nothing more goes to this side: it
- *was told the end, or it failed
+ *	held     bytes for this side that it hasn't taken: while not empty, the
+ *	         other side isn't read
+ *	is_eof   nothing more is wanted from this side: it ended, it failed, or the
+ *	         other one takes nothing any more
+ *	is_shut  nothing more goes to this side: it was told the end, or it failed
  *
  * A FIN travels only after all that came before it.  Over when both sides are shut.
- *When one side takes no more, what comes from it is still delivered to the other. The
- *pump closes no descriptor.
+ * When one side takes no more, what comes from it is still delivered to the other.  The
+ * pump closes no descriptor.
  */
 #include "proxy/base/ring.h"
 #include "proxy/io/loop.h"

@@ -1,10 +1,10 @@
 /*
  * probe: a filter that does what the request asks of it, so that a test from outside
- *sees the core keep each promise of filter.h.
+ * sees the core keep each promise of filter.h.
  *
  *	X-Probe: deny|answer|hold        at the request; hold-open, hold-response: later
  *	bodies   "STOP" denies, however it is cut; a piece that could begin it is held
- *back; "WAIT" holds once, then passes; whole: nothing before the last byte
+ *	         back; "WAIT" holds once, then passes; whole: nothing before the last byte
  *
  * What holds is resumed in a later turn of the loop.
  */

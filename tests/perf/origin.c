@@ -3,9 +3,9 @@
  * It tells by the first byte what a connection speaks:
  *
  *	0x16   a tunnel.  The record is read and answered with ANSWER octets that look
- *like a TLS handshake record; then each request of REQUEST octets, "G" and 15 digits
- *first, is answered with as many octets as the digits say. else   HTTP/1.1.  GET /N is
- *answered with a body of N octets.
+ *	       like a TLS handshake record; then each request of REQUEST octets, "G" and
+ *	       15 digits first, is answered with as many octets as the digits say.
+ *	else   HTTP/1.1.  GET /N is answered with a body of N octets.
  *
  * The DNS port answers every A with a public address (TTL 300), that of "origin" with
  * 127.0.0.2, and all else with no records.
