@@ -11,7 +11,7 @@
  *
  * conn_take() makes a new owner: the old one's done() runs at once, its memory lives to
  * the end of the loop's turn, and it never touches the conn afterwards.  conn_close()
- *may be called from anywhere, also from a callback of its own descriptor.
+ * may be called from anywhere, also from a callback of its own descriptor.
  */
 #include "filters/exchange.h"
 #include "proxy/worker/worker.h"
@@ -55,7 +55,7 @@ struct conn {
 	uint16_t listener;   /* index in the image, or CONN_ATTACHED */
 	uint8_t way;         /* enum conn_way; moves PROXY -> CONNECT | SOCKS */
 	uint8_t form;        /* enum conn_form */
-	bool by_token;       /* identity by token, not by socket */
+	uint32_t by_token;   /* what login_check() compares; 0: known by the socket */
 	bool is_pinned;  /* dest is the CONNECT or SOCKS target: all names must equal it
 			  */
 	bool is_own;     /* the gateway's own pages */

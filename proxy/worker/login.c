@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "proxy/base/enc.h"
+#include "proxy/base/num.h"
 #include "proxy/io/ask.h"
 #include "proxy/io/sock.h"
 
@@ -17,6 +18,35 @@ struct login {
 	login_fn fn;
 	void *ctx;
 };
+
+/* Of the whole field; never 0.  Who could make another field with the same mark would
+ * have to know the token. */
+static uint32_t
+mark_of(const struct field *f)
+{
+	return (uint32_t)num_hash(f->value, 0) | 1;
+}
+
+void
+login_keep(struct conn *c, const struct head *h)
+{
+	const struct field *f = head_get(h, TOKEN_PROXY_AUTHORIZATION);
+
+	if (f != NULL)
+		c->by_token = mark_of(f);
+}
+
+enum status
+login_check(const struct conn *c, const struct head *h)
+{
+	const struct field *f = head_get(h, TOKEN_PROXY_AUTHORIZATION);
+
+	if (c->by_token == 0 || c->way != CONN_PROXY)
+		return ST_OK;
+	if (f == NULL)
+		return ST_AUTH_REQUIRED;
+	return mark_of(f) == c->by_token ? ST_OK : ST_AUTH_FAILED;
+}
 
 static bool
 is_local(const struct conn *c)
@@ -76,7 +106,6 @@ login_grant(struct conn *c, uint32_t handle)
 		st = who_grant(table, cookie, handle);
 	if (st != ST_OK)
 		return st;
-	c->by_token = true;
 	return conn_identify(c, who);
 }
 

@@ -5,6 +5,7 @@
  * the token and grants the socket to the sandbox, there and at the dialer; the worker
  * only carries the question, so it can't speak for a sandbox by itself.
  */
+#include "proxy/http/head.h"
 #include "proxy/worker/conn.h"
 
 struct login;
@@ -17,6 +18,12 @@ typedef void (*login_fn)(void *ctx, enum status st);
 enum status login_start(struct conn *c, struct str id, struct str token, login_fn fn,
 			void *ctx, struct login **ret_login) MUSTCHECK;
 void login_cancel(struct login *l); /* NULL is fine */
+
+/* The connection is its sandbox's alone: each request that follows on it must bring the
+ * same credential again, or a client that carries several sandboxes over one connection
+ * would make them one.  ST_AUTH_REQUIRED, ST_AUTH_FAILED. */
+void login_keep(struct conn *c, const struct head *h);
+enum status login_check(const struct conn *c, const struct head *h) MUSTCHECK;
 
 /* Does any sandbox of the configuration have a token? */
 bool login_is_possible(const struct image *im);

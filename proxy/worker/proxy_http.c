@@ -132,6 +132,8 @@ on_login(void *ctx, enum status st)
 
 	p->login = NULL;
 	if (st == ST_OK)
+		login_keep(p->c, &p->head);
+	if (st == ST_OK)
 		http_start(p);
 	else if (p->c->limit == NULL)
 		refuse_because(p, st);
@@ -190,8 +192,13 @@ http_read(struct proxy_in *p)
 	p->fed += used;
 	if (st == ST_AGAIN)
 		return;
-	if (p->c->limit == NULL)
+	if (p->c->limit == NULL) {
 		http_login(p);
+		return;
+	}
+	st = login_check(p->c, &p->head);
+	if (st != ST_OK)
+		refuse_because(p, st);
 	else
 		http_start(p);
 }
