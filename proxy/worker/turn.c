@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proxy/base/num.h"
 #include "proxy/worker/deny.h"
 #include "proxy/worker/turn_in.h"
 
@@ -88,6 +89,19 @@ want(struct turn *t)
 			     (out_is_blocked(&t->leg->out) ? LOOP_WRITE : 0u));
 }
 
+/* A client that has said its last word and waits for nothing is done; so is one whose
+ * request can't become whole any more, also when it left while the host was dialled. */
+static bool
+is_left(const struct turn *t)
+{
+	if (!t->is_eof || !ring_is_empty(&t->ahead))
+		return false;
+	if (t->state == TURN_OPEN || t->state == TURN_FORWARD)
+		return !h1_body_is_over(&t->body);
+	return t->state == TURN_IDLE || t->state == TURN_HEAD ||
+	       t->state == TURN_LINGER;
+}
+
 void
 turn_settle(struct turn *t)
 {
@@ -101,22 +115,12 @@ turn_settle(struct turn *t)
 			ring_trim(&t->ahead);
 		}
 	}
-	/* A client that has said its last word and waits for nothing is done. */
-	if (t->is_eof && ring_is_empty(&t->ahead) &&
-	    (t->state == TURN_IDLE || t->state == TURN_HEAD || t->state == TURN_LINGER))
-		conn_close(t->c);
-	if (t->state != TURN_OVER)
-		want(t);
-}
-
-static void
-client_eof(struct turn *t)
-{
-	t->is_eof = true;
-	if (t->state == TURN_FORWARD && !h1_body_is_over(&t->body)) {
+	if (is_left(t)) {
 		turn_end_exchange(t, ST_CLIENT_GONE);
 		conn_close(t->c);
 	}
+	if (t->state != TURN_OVER)
+		want(t);
 }
 
 /* The kernel watches timeouts.stalled as well, and may be the first to see it. */
@@ -142,7 +146,7 @@ read_client(struct turn *t)
 		return;
 	}
 	if (n == 0) {
-		client_eof(t);
+		t->is_eof = true;
 		return;
 	}
 	struct str in = str_of(w->space, (size_t)n);
@@ -190,7 +194,9 @@ turn_start(struct conn *c, struct str seen)
 	t->c = c;
 	c->form = FORM_HTTP;
 	arena_init(&t->arena, TURN_ARENA_MAX);
-	ring_init(&t->ahead, WORKER_SPACE);
+	arena_init(&t->reply, TURN_ARENA_MAX);
+	/* What was seen may be the beginning of a head and a whole read behind it. */
+	ring_init(&t->ahead, num_max(seen.n, WORKER_SPACE));
 	ring_init(&t->behind, WORKER_SPACE);
 	ring_init(&t->up.held, TURN_SIEVE_MAX);
 	ring_init(&t->down.held, TURN_SIEVE_MAX);
@@ -226,6 +232,7 @@ done(struct conn *c)
 	out_done(&t->out);
 	buf_done(&t->scratch);
 	arena_done(&t->arena);
+	arena_done(&t->reply);
 	c->state = NULL;
 	loop_defer(c->w->loop, free, t); /* its own callbacks may be running */
 }

@@ -8,9 +8,9 @@
  *	         └───────┴────────┴──> FLUSH ─> LINGER    the answer was the last one
  *
  * OPEN waits for a filter, for the dialer or, for a page, for the ledger.  In FORWARD
- *the request's body and the response go on side by side.  FLUSH waits until the client
- *has taken the answer, LINGER reads and drops what the client still sends, so that the
- *answer isn't destroyed by a reset.
+ * the request's body and the response go on side by side.  FLUSH waits until the
+ * client has taken the answer, LINGER reads and drops what the client still sends, so
+ * that the answer isn't destroyed by a reset.
  *
  * Bytes of the client that the present state can't take yet stay in `ahead`, and
  * while that isn't empty the client is not read.  `behind` is the same for the host,
@@ -51,7 +51,8 @@ struct turn {
 	enum turn_state state;
 	uint64_t since_ms;  /* when this state was entered or last made progress */
 	uint64_t begun_ms;  /* first byte of the request head */
-	struct arena arena; /* of the exchange: request, response, trailers */
+	struct arena arena; /* of the exchange: the request */
+	struct arena reply; /* one head of the host, which may send many interim ones */
 	struct h1_read reader;
 	struct h1_body body;
 	struct head request, response;

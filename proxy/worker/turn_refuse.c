@@ -36,6 +36,7 @@ turn_next(struct turn *t)
 	h1_body_done(&t->body);
 	turn_sieve_done(t);
 	arena_done(&t->arena);
+	arena_done(&t->reply);
 	buf_done(&t->scratch);
 	turn_to(t, TURN_IDLE);
 }

@@ -86,7 +86,8 @@ interim(struct turn *t, struct gather *g)
 		put_head(t, g, &f);
 	t->since_ms = loop_now_ms(w->loop);
 	h1_read_done(&t->leg->reader);
-	h1_read_response(&t->leg->reader, &t->arena, &lim, t->request.method_id,
+	arena_done(&t->reply);
+	h1_read_response(&t->leg->reader, &t->reply, &lim, t->request.method_id,
 			 t->is_ws);
 	return ST_OK;
 }

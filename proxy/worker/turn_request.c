@@ -6,6 +6,7 @@
 
 #include "proxy/http/ws.h"
 #include "proxy/worker/deny.h"
+#include "proxy/worker/login.h"
 #include "proxy/worker/pool.h"
 #include "proxy/worker/proxy_in.h"
 
@@ -32,7 +33,7 @@ hand_back(struct turn *t, struct str in)
 		return false;
 	CLEANUP(buf_done) struct buf copy;
 	struct str seen;
-	buf_init(&copy, WORKER_SPACE);
+	buf_init(&copy, in.n);
 	buf_put(&copy, in);
 	if (buf_finish(&copy, &seen) != ST_OK)
 		conn_close(c);
@@ -53,6 +54,7 @@ begin(struct turn *t)
 	memset(&t->response, 0, sizeof t->response);
 	memset(&t->uri, 0, sizeof t->uri);
 	arena_done(&t->arena);
+	arena_done(&t->reply);
 	h1_read_request(&t->reader, &t->arena, &lim);
 	t->is_retry = t->is_answered = t->is_ws = false;
 	t->body_bytes = t->interim = 0;
@@ -88,8 +90,10 @@ destination(struct turn *t)
 static enum status
 check(struct turn *t)
 {
-	enum status st = destination(t);
+	enum status st = login_check(t->c, &t->request);
 
+	if (st == ST_OK)
+		st = destination(t);
 	if (st != ST_OK)
 		return st;
 	if (t->request.method_id == METHOD_TRACE ||
@@ -191,7 +195,8 @@ turn_forward(struct turn *t)
 	struct gather out;
 	struct str head;
 
-	h1_read_response(&g->reader, &t->arena, &lim, t->request.method_id, t->is_ws);
+	arena_done(&t->reply); /* of a host that was asked in vain before */
+	h1_read_response(&g->reader, &t->reply, &lim, t->request.method_id, t->is_ws);
 	f.is_upgrade = t->is_ws;
 	f.keeps_expect = t->request.expects_continue;
 	buf_clear(&t->scratch);

@@ -656,6 +656,29 @@ def test_memory_stays_constant_while_one_side_is_slow(w, direction):
     assert rss(pid) - before < 4 << 20
 
 
+def test_interim_responses_take_no_more_memory_than_one(w):
+    g, o = w
+    big = b"HTTP/1.1 103 Early Hints\r\n" + b"".join(b"x%d: %s\r\n" % (i, b"v" * 7000) for i in range(8)) + b"\r\n"
+    more = threading.Event()
+
+    def script(peer, r):
+        for _ in range(15):
+            peer.send(big)
+        more.wait(30)
+        peer.send(answer())
+
+    o.reset(script)
+    pid = g.pids()["worker.0"]
+    before, clients = rss(pid), [Client(g) for _ in range(30)]
+    for c in clients:
+        c.request()
+    for c in clients:
+        assert [c.head()[0].split()[1] for _ in range(15)] == ["103"] * 15
+    assert rss(pid) - before < len(clients) * 300 << 10
+    more.set()
+    assert all(c.response().body == b"hello" for c in clients)
+
+
 def test_three_hundred_half_closed_connections_give_their_slots_back(w):
     g, _ = w
     for i in range(300):
