@@ -10,7 +10,7 @@ enum { FIRST_CAP = 16 };
 
 struct map_slot {
 	char *key;
-	size_t key_len;
+	uint32_t key_len, hash;
 	void *value; /* NULL: empty */
 };
 
@@ -30,22 +30,43 @@ map_done(struct map *m)
 	*m = (struct map){ .max = m->max, .salt = m->salt };
 }
 
-/* The slot that holds key, or the empty one where it belongs.  cap > len holds. */
-static size_t
-find(const struct map *m, struct str key)
+static uint32_t
+hash_of(const struct map *m, struct str key)
 {
-	size_t i = (size_t)num_hash(key, m->salt) & (m->cap - 1);
+	return (uint32_t)num_hash(key, m->salt);
+}
+
+/* The slot that holds key, or the empty one where it belongs.  cap > len holds.  Keys
+ * lie elsewhere in memory: one is looked at only where the hash is the same. */
+static size_t
+find(const struct map *m, struct str key, uint32_t hash)
+{
+	size_t i = hash & (m->cap - 1);
 
 	while (m->slots[i].value != NULL &&
-	       !str_eq(str_of(m->slots[i].key, m->slots[i].key_len), key))
+	       (m->slots[i].hash != hash ||
+		!str_eq(str_of(m->slots[i].key, m->slots[i].key_len), key)))
 		i = (i + 1) & (m->cap - 1);
 	return i;
+}
+
+/* A key that is nowhere in it goes to the first empty slot from its place on. */
+static void
+place(struct map *m, const struct map_slot *s)
+{
+	size_t i = s->hash & (m->cap - 1);
+
+	while (m->slots[i].value != NULL)
+		i = (i + 1) & (m->cap - 1);
+	m->slots[i] = *s;
 }
 
 void *
 map_get(const struct map *m, struct str key)
 {
-	return m->cap == 0 ? NULL : m->slots[find(m, key)].value;
+	if (m->len == 0)
+		return NULL;
+	return m->slots[find(m, key, hash_of(m, key))].value;
 }
 
 static bool
@@ -57,11 +78,9 @@ grow(struct map *m)
 	bigger.slots = calloc(bigger.cap, sizeof *bigger.slots);
 	if (bigger.slots == NULL)
 		return false;
-	for (size_t i = 0; i < m->cap; i++) {
-		struct map_slot *s = &m->slots[i];
-		if (s->value != NULL)
-			bigger.slots[find(&bigger, str_of(s->key, s->key_len))] = *s;
-	}
+	for (size_t i = 0; i < m->cap; i++)
+		if (m->slots[i].value != NULL)
+			place(&bigger, &m->slots[i]);
 	free(m->slots);
 	*m = bigger;
 	return true;
@@ -70,9 +89,10 @@ grow(struct map *m)
 enum status
 map_put(struct map *m, struct str key, void *value)
 {
-	need(value != NULL);
+	need(value != NULL && key.n <= UINT32_MAX);
+	uint32_t hash = hash_of(m, key);
 	if (m->cap > 0) {
-		struct map_slot *have = &m->slots[find(m, key)];
+		struct map_slot *have = &m->slots[find(m, key, hash)];
 		if (have->value != NULL) {
 			have->value = value;
 			return ST_OK;
@@ -87,7 +107,7 @@ map_put(struct map *m, struct str key, void *value)
 		return ST_NOMEM;
 	if (key.n > 0)
 		memcpy(copy, key.p, key.n);
-	m->slots[find(m, key)] = (struct map_slot){ copy, key.n, value };
+	place(m, &(struct map_slot){ copy, (uint32_t)key.n, hash, value });
 	m->len++;
 	return ST_OK;
 }
@@ -95,9 +115,9 @@ map_put(struct map *m, struct str key, void *value)
 void *
 map_take(struct map *m, struct str key)
 {
-	if (m->cap == 0)
+	if (m->len == 0)
 		return NULL;
-	size_t i = find(m, key);
+	size_t i = find(m, key, hash_of(m, key));
 	void *value = m->slots[i].value;
 	if (value == NULL)
 		return NULL;
@@ -109,7 +129,7 @@ map_take(struct map *m, struct str key)
 	     j = (j + 1) & (m->cap - 1)) {
 		struct map_slot s = m->slots[j];
 		m->slots[j] = (struct map_slot){ 0 };
-		m->slots[find(m, str_of(s.key, s.key_len))] = s;
+		place(m, &s);
 	}
 	return value;
 }
