@@ -148,6 +148,8 @@ lo_alone(bool take, struct buf *why)
 	return st;
 }
 
+enum { ROUTE_TRIES = 20, ROUTE_PAUSE_US = 20000 };
+
 static enum status
 addresses(struct buf *why, bool *ret_has_v6)
 {
@@ -174,9 +176,19 @@ addresses(struct buf *why, bool *ret_has_v6)
 				 "namespace is needed"));
 		return ST_SYSTEM;
 	}
-	/* A kernel without IPv6 has nothing to capture there. */
-	*ret_has_v6 =
-		ns_tool(a6, STR(""), true) == 0 && ns_tool(r6, STR(""), true) == 0;
+	/* A kernel without IPv6 has nothing to capture there.  With it, a fresh address may
+	 * need a moment before a route takes it for its source. */
+	*ret_has_v6 = ns_tool(a6, STR(""), true) == 0;
+	bool routed = false;
+	for (int i = 0; *ret_has_v6 && !routed && i < ROUTE_TRIES; i++) {
+		routed = ns_tool(r6, STR(""), true) == 0;
+		if (!routed)
+			(void)usleep(ROUTE_PAUSE_US);
+	}
+	if (*ret_has_v6 && !routed) {
+		buf_put(why, STR("lo got an IPv6 address, but no route for it"));
+		return ST_SYSTEM;
+	}
 	return ST_OK;
 }
 
