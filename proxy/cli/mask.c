@@ -221,6 +221,23 @@ make_read_only(const char *path, bool is_tree, struct buf *why)
 	return ST_OK;
 }
 
+/* Whoever has a cgroup namespace may mount cgroup file systems; those of root can be
+ * written by root of any user namespace: neighbours could be frozen or killed. */
+static enum status
+forbid_cgroups(struct buf *why)
+{
+	static const char path[] = "/proc/sys/user/max_cgroup_namespaces";
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT)
+		return ST_OK; /* a kernel without them */
+	bool ok = fd >= 0 && write(fd, "0", 1) == 1;
+	enum status st = ok ? ST_OK : fail(why, "could not write", path);
+	if (fd >= 0)
+		(void)close(fd);
+	return st;
+}
+
 enum status
 mask_kernel(struct buf *why)
 {
@@ -232,6 +249,8 @@ mask_kernel(struct buf *why)
 					     "/proc/fs",  "/proc/acpi" };
 	enum status st = devices_make(why);
 
+	if (st == ST_OK)
+		st = forbid_cgroups(why);
 	for (size_t i = 0; st == ST_OK && i < COUNT_OF(trees); i++)
 		st = make_read_only(trees[i], true, why);
 	for (size_t i = 0; st == ST_OK && i < COUNT_OF(files); i++)

@@ -372,6 +372,15 @@ def files_of_the_kernel():
 
 
 @attack("box")
+def control_groups():
+    """In namespaces of its own root mounts them anew, and writes."""
+    script = ("for kind in 'cgroup2 c' 'cgroup -o pids c' 'cgroup -o freezer c' 'cgroup -o none,name=systemd c'; do"
+              " mount -t $kind /mnt && { test -w /mnt/cgroup.procs && echo ESCAPED; umount /mnt; }; done")
+    done = [subprocess.run(["unshare", how, "sh", "-c", script], capture_output=True, text=True) for how in ("-mC", "-UrmC", "-Urm")]
+    return [d.stdout + d.stderr[:60] for d in done]
+
+
+@attack("box")
 def devices():
     import stat
     known, seen = {"null", "zero", "full", "random", "urandom", "tty", "pts/ptmx"}, []
