@@ -11,6 +11,7 @@ enum { FAILURES_PER_SECOND = 20 };
 struct login { /* a token was right; the dialer is being told */
 	struct ask_line *line;
 	uint32_t seq, handle;
+	uint64_t generation; /* handles are places in its list of sandboxes */
 };
 
 void
@@ -30,15 +31,15 @@ token_hash_eq(const uint8_t a[32], const uint8_t b[32])
 }
 
 static void
-answer(struct control *c, struct ask_line *line, uint32_t seq, enum status st,
-       uint32_t handle)
+answer(struct control *c, const struct login *login, enum status st)
 {
 	CLEANUP(buf_done) struct buf b;
 
 	buf_init(&b, 16);
 	buf_put_u16(&b, (uint16_t)st);
-	buf_put_u32(&b, st == ST_OK ? handle : HANDLE_NONE);
-	st = ask_answer(line, ASK_WHO, seq, str_of(b.p, b.len), NULL, 0);
+	buf_put_u32(&b, st == ST_OK ? login->handle : HANDLE_NONE);
+	buf_put_u64(&b, login->generation);
+	st = ask_answer(login->line, ASK_WHO, login->seq, str_of(b.p, b.len), NULL, 0);
 	if (st != ST_OK && st != ST_END)
 		log_error(&c->role.log, "WHO: %s", status_code(st));
 }
@@ -100,7 +101,7 @@ granted(void *ctx, enum status st, struct ask_msg *m)
 		st = w.is_bad || told >= ST_COUNT ? ST_BAD_MESSAGE : (enum status)told;
 	/* The worker may have died meanwhile. */
 	if (is_line(g->control, g->login.line))
-		answer(g->control, g->login.line, g->login.seq, st, g->login.handle);
+		answer(g->control, &g->login, st);
 	free(g);
 }
 
@@ -121,9 +122,10 @@ grant(struct control *c, int fd, const struct login *login)
 	if (g == NULL)
 		return ST_NOMEM;
 	*g = (struct granted){ c, *login };
-	buf_init(&b, 16);
+	buf_init(&b, 32);
 	buf_put_u64(&b, cookie);
 	buf_put_u32(&b, login->handle);
+	buf_put_u64(&b, login->generation);
 	st = ask_call(c->dialer, ASK_GRANT, ASK_LOAD(str_of(b.p, b.len), NULL, 0),
 		      granted, g, NULL);
 	if (st != ST_OK)
@@ -134,7 +136,7 @@ grant(struct control *c, int fd, const struct login *login)
 void
 token_heard(struct control *c, struct ask_line *line, struct ask_msg *m)
 {
-	struct login login = { line, m->seq, HANDLE_NONE };
+	struct login login = { line, m->seq, HANDLE_NONE, c->role.generation };
 	struct wire w = wire_from(m->body);
 	struct str id = wire_str(&w), token = wire_str(&w);
 	enum status st = wire_end(&w);
@@ -144,5 +146,5 @@ token_heard(struct control *c, struct ask_line *line, struct ask_msg *m)
 	if (st == ST_OK)
 		st = grant(c, m->fds_n > 0 ? m->fds[0] : -1, &login);
 	if (st != ST_OK)
-		answer(c, line, m->seq, st, HANDLE_NONE);
+		answer(c, &login, st);
 }

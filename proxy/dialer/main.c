@@ -67,7 +67,8 @@ on_lost(void *ctx, struct ask_line *line, enum status why)
 	peer_end(p);
 }
 
-/* Control says: this socket speaks for that sandbox. */
+/* Control says: this socket speaks for that sandbox.  Handles are places in the list of
+ * one generation: by another's they would name a neighbour. */
 static void
 grant_heard(struct peer *p, struct ask_msg *m)
 {
@@ -75,13 +76,17 @@ grant_heard(struct peer *p, struct ask_msg *m)
 	struct wire w = wire_from(m->body);
 	uint64_t cookie = wire_u64(&w);
 	uint32_t handle = wire_u32(&w);
+	uint64_t generation = wire_u64(&w);
+	enum status st = ST_RELOADED;
 
 	if (wire_end(&w) != ST_OK) {
 		peer_kill(p, ST_BAD_MESSAGE);
 		return;
 	}
+	if (generation == p->dialer->role.generation)
+		st = who_grant(p->dialer->role.who, cookie, handle);
 	buf_init(&b, 16);
-	buf_put_u16(&b, (uint16_t)who_grant(p->dialer->role.who, cookie, handle));
+	buf_put_u16(&b, (uint16_t)st);
 	peer_answer(p, ASK_GRANT, m->seq, &b, -1);
 }
 

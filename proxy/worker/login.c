@@ -116,14 +116,18 @@ on_answer(void *ctx, enum status st, struct ask_msg *m)
 	struct wire in;
 	uint16_t said;
 	uint32_t handle;
+	uint64_t generation;
 
 	l->is_asked = false;
 	if (st == ST_OK) {
 		in = wire_from(m->body);
 		said = wire_u16(&in);
 		handle = wire_u32(&in);
+		generation = wire_u64(&in);
 		st = wire_end(&in);
-		if (st == ST_OK && said != ST_OK)
+		/* The handle of another generation would name a neighbour. */
+		if (st == ST_OK &&
+		    (said != ST_OK || generation != l->c->w->role.generation))
 			st = ST_AUTH_FAILED;
 		if (st == ST_OK)
 			st = login_grant(l->c, handle);

@@ -474,7 +474,7 @@ def test_a_malformed_ask_ends_its_line_and_no_other(gate, sink):
         for ask, body, with_fd in (("DIAL", b"", True), ("DIAL", str16("ok.test") + b"\1\xbb\0", False),
                                    ("DIAL", str16("ok.test") + b"\1\xbb\0more", True),
                                    ("DIAL", str16("ok.test") + b"\1\xbb\x09", True),
-                                   ("GRANT", b"\0" * 12, False)):
+                                   ("GRANT", b"\0" * 20, False)):
             line = one.role.new_line("WORKER")
             line.send(ask, body, [one.listener.fileno()] if with_fd else [])
             assert line.receive(5) is None, (ask, body)
@@ -589,9 +589,15 @@ def test_a_grant_is_for_one_socket_alone(gate, sink):
         with client, worker:
             assert one.hear(one.ask("ok.test", fd=worker.fileno()))["status"] == "UNKNOWN_SANDBOX"
             cookie = worker.getsockopt(socket.SOL_SOCKET, 57, 8)  # SO_COOKIE
-            body, _ = one.role.lines["CONTROL"].call(
-                "GRANT", struct.pack("!QI", int.from_bytes(cookie, sys.byteorder), 1))
-            assert STATUS[Wire(body).get("H")] == "OK"
+
+            def grant(generation):
+                return one.role.lines["CONTROL"].call(
+                    "GRANT", struct.pack("!QIQ", int.from_bytes(cookie, sys.byteorder), 1, generation))[0]
+
+            # handles count the sandboxes of one generation: by another's they name a neighbour
+            for generation, said in ((0, "RELOADED"), (2, "RELOADED"), (1, "OK")):
+                assert one.hear(one.ask("ok.test", fd=worker.fileno()))["status"] == "UNKNOWN_SANDBOX"
+                assert STATUS[Wire(grant(generation)).get("H")] == said
             assert one.hear(one.ask("ok.test", fd=worker.fileno()))["peer"] == PUBLIC
         assert one.dial("ok.test", source="127.0.0.6")["status"] == "UNKNOWN_SANDBOX"
 

@@ -351,6 +351,14 @@ def test_who_leaves_in_the_middle_of_a_request_while_the_host_is_dialled_is_gone
     assert gate.plain.got == b""
 
 
+def test_a_token_checked_by_another_generation_names_nobody(gate):
+    """Handles count the sandboxes of one generation: by another's they name a neighbour."""
+    for generation, code in ((0, "auth_failed"), (2, "auth_failed"), (1, "denied_by_policy")):
+        gate.control.generation = generation
+        sock = connect(gate, "no.test:443", basic("ci", "test"), source="127.0.0.77")
+        assert read_refusal(sock)[1]["code"] == code
+
+
 def test_socks_user_and_password_are_a_sandbox_and_its_token(gate):
     assert socks(gate, "ok.test", 443, "127.0.0.77", ("ci", "wrong"))[1] is None
     sock, reply = socks(gate, "ok.test", 443, "127.0.0.77", ("ci", "test"))

@@ -113,7 +113,7 @@ class Control(threading.Thread):
 
     def __init__(self, sock, tokens):
         super().__init__(daemon=True)
-        self.sock, self.tokens = sock, tokens
+        self.sock, self.tokens, self.generation = sock, tokens, 1
         self.start()
 
     def run(self):
@@ -130,7 +130,7 @@ class Control(threading.Thread):
             w = Wire(data[8:])
             handle = self.tokens.get((w.str16().decode(), w.str16().decode()), 0)
             status = "OK" if handle else "AUTH_FAILED"
-            self.sock.send(struct.pack("!HBBIHI", 0x5347, ask, 1, seq, STATUS.index(status), handle))
+            self.sock.send(struct.pack("!HBBIHIQ", 0x5347, ask, 1, seq, STATUS.index(status), handle, self.generation))
 
 
 class Worker(Role):
