@@ -5,6 +5,8 @@
 #include "conf/policy.h"
 #include "conf/value.h"
 
+enum { SOURCES_MAX = 8 }; /* of one sandbox */
+
 struct sandbox {
 	struct image_sandbox image;
 	struct image_limits limits;
@@ -41,17 +43,46 @@ on_id(struct build *b, const struct node *n, void *ctx)
 	remember(b, &b->ids, id, n, "id");
 }
 
+static bool
+has_source(struct build *b, const struct sandbox *s, const struct addr *a)
+{
+	const struct addr *all = draft_table(b->draft, IMAGE_ADDRS);
+
+	for (uint32_t i = s->image.sources; i < draft_count(b->draft, IMAGE_ADDRS); i++)
+		if (addr_eq(&all[i], a))
+			return true;
+	return false;
+}
+
 static void
-on_source(struct build *b, const struct node *n, void *ctx)
+on_address(struct build *b, const struct node *n, void *ctx)
 {
 	struct sandbox *s = ctx;
 	struct addr a = { 0 };
 
 	if (!value_addr(b->report, n, &a))
 		return;
-	s->image.source = addr_unwrap(&a);
-	remember(b, &b->sources, str_of(&s->image.source, sizeof s->image.source), n,
-		 "source");
+	a = addr_unwrap(&a);
+	if (has_source(b, s, &a)) {
+		report_error(b->report, n->at, "this sandbox has this source twice");
+		return;
+	}
+	remember(b, &b->sources, str_of(&a, sizeof a), n, "source");
+	(void)draft_add(b->draft, IMAGE_ADDRS, &a);
+	s->image.sources_n++;
+}
+
+static void
+on_source(struct build *b, const struct node *n, void *ctx)
+{
+	struct sandbox *s = ctx;
+
+	s->image.sources = draft_count(b->draft, IMAGE_ADDRS);
+	if (n->kind == NODE_LIST && (n->n == 0 || n->n > SOURCES_MAX))
+		report_error(b->report, n->at, "%zu addresses; 1 to %d may stand here",
+			     n->n, SOURCES_MAX);
+	else
+		build_items(b, n, on_address, s);
 }
 
 static void

@@ -244,7 +244,7 @@ build(struct build *b, const struct conf_files *files)
 	map_init(&b->policy_index, NAMES_MAX);
 	map_init(&b->connectors, NAMES_MAX);
 	map_init(&b->ids, NAMES_MAX);
-	map_init(&b->sources, NAMES_MAX);
+	map_init(&b->sources, image_record_max(IMAGE_SOURCES));
 	build_options_default(b);
 	for (const struct conf_file *f = files->first; f != NULL; f = f->next)
 		read_file(b, f, &root);

@@ -174,27 +174,30 @@ index_hosts(struct draft *d)
 }
 
 static int
-compare_sources(const void *left, const void *right, void *ctx)
+compare_sources(const void *left, const void *right)
 {
-	const struct image_sandbox *s = ctx;
+	const struct image_source *a = left, *b = right;
 
-	return memcmp(&s[*(const uint32_t *)left].source,
-		      &s[*(const uint32_t *)right].source, sizeof s->source);
+	return memcmp(&a->addr, &b->addr, sizeof a->addr);
 }
 
 static void
 index_sources(struct draft *d)
 {
 	const struct image_sandbox *s = draft_table(d, IMAGE_SANDBOXES);
+	const struct addr *addrs = draft_table(d, IMAGE_ADDRS);
 	uint32_t n = draft_count(d, IMAGE_SANDBOXES);
 
 	for (uint32_t i = 0; i < n; i++)
-		if (s[i].source.family != 0)
-			(void)draft_add(d, IMAGE_SOURCES, &i);
+		for (uint32_t k = 0; k < s[i].sources_n; k++) {
+			struct image_source one = { .addr = addrs[s[i].sources + k],
+						    .sandbox = i };
+			(void)draft_add(d, IMAGE_SOURCES, &one);
+		}
 	if (draft_count(d, IMAGE_SOURCES) == 0)
 		return;
-	qsort_r(draft_table(d, IMAGE_SOURCES), draft_count(d, IMAGE_SOURCES),
-		sizeof(uint32_t), compare_sources, draft_table(d, IMAGE_SANDBOXES));
+	qsort(draft_table(d, IMAGE_SOURCES), draft_count(d, IMAGE_SOURCES),
+	      sizeof(struct image_source), compare_sources);
 }
 
 static size_t
@@ -210,8 +213,12 @@ draft_write(struct draft *d, struct buf *b)
 				  .version = IMAGE_VERSION,
 				  .sections = IMAGE_SECTIONS };
 	size_t at = round_up(sizeof h);
-	enum status st = index_hosts(d);
 
+	/* What a table has lost, another still counts on. */
+	for (size_t i = 0; i < IMAGE_SECTIONS; i++)
+		if (d->table[i].st != ST_OK)
+			return d->table[i].st;
+	enum status st = index_hosts(d);
 	if (st != ST_OK)
 		return st;
 	index_sources(d);

@@ -251,12 +251,21 @@ image_sandbox_by_id(const struct image *im, struct str id)
 	return i == SIZE_MAX ? NULL : &s[i];
 }
 
+const struct addr *
+image_sources(const struct image *im, const struct image_sandbox *s, size_t *ret_n)
+{
+	size_t n;
+	const struct addr *all = image_table(im, IMAGE_ADDRS, &n);
+
+	*ret_n = s->sources_n;
+	return all + s->sources;
+}
+
 const struct image_sandbox *
 image_sandbox_by_source(const struct image *im, const struct addr *a)
 {
 	size_t n, sandboxes_n, low = 0;
-	const uint32_t *order = image_table(im, IMAGE_SOURCES, &n);
-	const struct image_sandbox *s = image_sandboxes(im, &sandboxes_n);
+	const struct image_source *sources = image_table(im, IMAGE_SOURCES, &n);
 	struct addr want = { .family = a->family };
 
 	/* IPv4 fills the first four bytes; what a caller left behind them is no part.
@@ -264,9 +273,9 @@ image_sandbox_by_source(const struct image *im, const struct addr *a)
 	memcpy(want.b, a->b, a->family == 4 ? 4 : 16);
 	while (low < n) {
 		size_t mid = low + (n - low) / 2;
-		int c = memcmp(&s[order[mid]].source, &want, sizeof want);
+		int c = memcmp(&sources[mid].addr, &want, sizeof want);
 		if (c == 0)
-			return &s[order[mid]];
+			return &image_sandboxes(im, &sandboxes_n)[sources[mid].sandbox];
 		if (c < 0)
 			low = mid + 1;
 		else

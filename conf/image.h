@@ -45,12 +45,11 @@ struct image_listener {
 
 struct image_sandbox {
 	struct image_ref id, user, agent, session, tenant;
-	struct addr source;     /* family 0: none */
-	uint8_t token_hash[32]; /* SHA-256 of the token, all zero: none */
-	uint8_t gap[3];
-	uint32_t policy;   /* index or POLICY_NONE */
-	uint32_t limits;   /* index of a limits record, 0: the defaults */
-	uint8_t trusts_ca; /* the operator installed our CA there */
+	uint8_t token_hash[32];      /* SHA-256 of the token, all zero: none */
+	uint32_t sources, sources_n; /* see image_sources() */
+	uint32_t policy;             /* index or POLICY_NONE */
+	uint32_t limits;             /* index of a limits record, 0: the defaults */
+	uint8_t trusts_ca;           /* the operator installed our CA there */
 	uint8_t end[3];
 };
 
@@ -115,6 +114,9 @@ const struct addr *image_host_addrs(const struct image *im, struct str name,
 uint32_t image_policy_by_name(const struct image *im,
 			      struct str name); /* or POLICY_NONE */
 const struct image_sandbox *image_sandbox_by_id(const struct image *im, struct str id);
+/* The addresses that a sandbox connects from, in the order of the file. */
+const struct addr *image_sources(const struct image *im, const struct image_sandbox *s,
+				 size_t *ret_n);
 const struct image_sandbox *image_sandbox_by_source(const struct image *im,
 						    const struct addr *a);
 

@@ -28,9 +28,9 @@ ref_fits(const struct image *im, struct image_ref r)
 }
 
 static bool
-addr_fits(const struct addr *a, bool may_be_none)
+addr_fits(const struct addr *a)
 {
-	return a->family == 4 || a->family == 6 || (may_be_none && a->family == 0);
+	return a->family == 4 || a->family == 6;
 }
 
 static bool
@@ -74,7 +74,7 @@ listeners_fit(const struct image *im)
 	const struct image_listener *l = image_table(im, IMAGE_LISTENERS, &n);
 
 	for (size_t i = 0; i < n; i++)
-		if (!ref_fits(im, l[i].name) || !addr_fits(&l[i].addr, false) ||
+		if (!ref_fits(im, l[i].name) || !addr_fits(&l[i].addr) ||
 		    l[i].kind > LISTENER_OPENSANDBOX || l[i].port == 0)
 			return false;
 	return true;
@@ -85,12 +85,13 @@ sandboxes_fit(const struct image *im)
 {
 	size_t n, sources_n;
 	const struct image_sandbox *s = image_table(im, IMAGE_SANDBOXES, &n);
-	const uint32_t *sources = image_table(im, IMAGE_SOURCES, &sources_n);
+	const struct image_source *sources = image_table(im, IMAGE_SOURCES, &sources_n);
 
 	for (size_t i = 0; i < n; i++) {
 		if (!ref_fits(im, s[i].id) || !ref_fits(im, s[i].user) ||
 		    !ref_fits(im, s[i].agent) || !ref_fits(im, s[i].session) ||
-		    !ref_fits(im, s[i].tenant) || !addr_fits(&s[i].source, true))
+		    !ref_fits(im, s[i].tenant) ||
+		    !range_fits(im, IMAGE_ADDRS, s[i].sources, s[i].sources_n))
 			return false;
 		if ((s[i].policy != POLICY_NONE &&
 		     s[i].policy >= count(im, IMAGE_POLICIES)) ||
@@ -98,7 +99,7 @@ sandboxes_fit(const struct image *im)
 			return false;
 	}
 	for (size_t i = 0; i < sources_n; i++)
-		if (sources[i] >= n)
+		if (sources[i].sandbox >= n || !addr_fits(&sources[i].addr))
 			return false;
 	return count(im, IMAGE_LIMITS) > 0;
 }
@@ -152,7 +153,7 @@ words_fit(const struct image *im)
 		if (!ref_fits(im, p[i].name))
 			return false;
 	for (size_t i = 0; i < cidrs_n; i++)
-		if (!addr_fits(&c[i].net, false) ||
+		if (!addr_fits(&c[i].net) ||
 		    c[i].bits > (c[i].net.family == 4 ? 32 : 128))
 			return false;
 	return true;
@@ -171,10 +172,10 @@ names_fit(const struct image *im)
 		    !range_fits(im, IMAGE_ADDRS, m[i].addrs, m[i].addrs_n))
 			return false;
 	for (size_t i = 0; i < addrs_n; i++)
-		if (!addr_fits(&a[i], false))
+		if (!addr_fits(&a[i]))
 			return false;
 	for (size_t i = 0; i < servers_n; i++)
-		if (!addr_fits(&s[i].addr, false) || s[i].port == 0)
+		if (!addr_fits(&s[i].addr) || s[i].port == 0)
 			return false;
 	return true;
 }

@@ -20,6 +20,12 @@ struct image_option {
 	struct image_ref text;
 };
 
+struct image_source { /* whose an address is; sorted by address, each there once */
+	struct addr addr;
+	uint8_t gap[3];
+	uint32_t sandbox;
+};
+
 struct image_name { /* resolver.hosts, sorted by name */
 	struct image_ref name;
 	uint32_t addrs, addrs_n;

@@ -56,7 +56,9 @@ is a list of mappings: who there is.
 Names it; letters, digits, \\(oq-\\(cq, \\(oq_\\(cq and \\(oq.\\(cq.
 .TP
 .B source
-The address it connects from.
+The address it connects from, or a list of up to 8: IPv4 and IPv6 of a dual stack are one
+sandbox. With several workers each address belongs to one of them, so a sandbox whose addresses
+meet different workers may use its limits in each of these.
 .TP
 .B token_sha256
 SHA-256, in hex, of the token that it sends with its id. A sandbox that is attached needs
@@ -232,6 +234,10 @@ def one_or_many(item):
     return {"anyOf": [item, {"type": "array", "items": item}]}
 
 
+def several(item, most):
+    return {"anyOf": [item, {"type": "array", "items": item, "minItems": 1, "maxItems": most}]}
+
+
 def structure():
     text = {"type": "string"}
     words = one_or_many(text)
@@ -253,7 +259,7 @@ def structure():
             "name": text, "kind": {"enum": ["transparent", "proxy", "dns"]}, "address": text,
             "tproxy": {"type": "boolean"}}, ["name", "kind", "address"])},
         "sandboxes": {"type": "array", "items": mapping({
-            "id": text, "source": text, "token_sha256": {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"},
+            "id": text, "source": several(text, 8), "token_sha256": {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"},
             "user": text, "agent": text, "session": text, "tenant": text, "policy": text,
             "trusts_ca": {"type": "boolean"},
             "limits": mapping({key: {"type": ["integer", "string"]} for key in limits})}, ["id"])},

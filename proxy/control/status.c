@@ -113,6 +113,28 @@ policy_name(const struct control *c, const struct who *w)
 			     : json_null();
 }
 
+/* None of an attached one: it is known by its namespace. */
+static json_t *
+sources(const struct control *c, const struct who *w)
+{
+	json_t *all = json_array();
+	const struct image_sandbox *s = image_sandbox_by_id(c->role.image, w->id);
+	size_t n = 0;
+
+	if (s == NULL || w->handle >= HANDLE_ATTACHED)
+		return all;
+	const struct addr *a = image_sources(c->role.image, s, &n);
+	for (size_t i = 0; i < n; i++) {
+		CLEANUP(buf_done) struct buf b;
+		struct str out = STR("");
+		buf_init(&b, 64);
+		addr_put(&b, &a[i]);
+		if (buf_finish(&b, &out) == ST_OK)
+			(void)json_array_append_new(all, text(out));
+	}
+	return all;
+}
+
 json_t *
 sandboxes_json(const struct control *c)
 {
@@ -128,6 +150,7 @@ sandboxes_json(const struct control *c)
 		(void)json_object_set_new(one, "agent", text(w->agent));
 		(void)json_object_set_new(one, "session", text(w->session));
 		(void)json_object_set_new(one, "policy", policy_name(c, w));
+		(void)json_object_set_new(one, "source", sources(c, w));
 		(void)json_object_set_new(one, "attached",
 					  json_boolean(w->handle >= HANDLE_ATTACHED));
 		(void)json_array_append_new(all, one);

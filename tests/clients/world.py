@@ -45,8 +45,7 @@ CONFIG = {
         {"name": "office", "kind": "proxy", "address": "10.77.1.1:3128"},
         {"name": "local", "kind": "proxy", "address": "127.0.0.1:3128"}],
     "sandboxes": [
-        {"id": "guest", "source": "10.77.0.2", "user": "alice", "policy": "coding"},
-        {"id": "guest6", "source": "fd77::2", "user": "alice", "policy": "coding"},
+        {"id": "guest", "source": ["10.77.0.2", "fd77::2"], "user": "alice", "policy": "coding"},
         {"id": "office", "source": "10.77.1.2", "user": "bob", "policy": "coding"},
         {"id": "token", "user": "ci", "policy": "coding", "token_sha256": hashlib.sha256(TOKEN.encode()).hexdigest()}],
     "policies": {"coding": {"allow": [
@@ -103,15 +102,12 @@ class World:
         """The pid of a process that holds a network and a mount namespace."""
         conf = self.dir / f"resolv-{len(self.started)}.conf"
         conf.write_text(f"nameserver {nameserver}\noptions timeout:2 attempts:2\n")
-        # Here the two addresses of a dual-stack sandbox are two sandboxes, each with synthetic
-        # addresses of its own: names are asked for by IPv4, so that is what is connected to.
-        (self.dir / "gai.conf").write_text("precedence ::ffff:0:0/96 100\n")
         nsswitch = self.dir / "nsswitch.conf"
         nsswitch.write_text("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n")
         up = self.dir / f"up-{len(self.started)}"
         p = self.start(["unshare", "-n", "-m", "sh", "-ec", 'mount --bind "$0" /etc/resolv.conf\n'
-                        'mount --bind "$1" /etc/nsswitch.conf\nmount --bind "$2" /etc/gai.conf\nip link set lo up\n'
-                        ': >"$3"\nexec sleep infinity', conf, nsswitch, self.dir / "gai.conf", up], "namespaces.log")
+                        'mount --bind "$1" /etc/nsswitch.conf\nip link set lo up\n'
+                        ': >"$2"\nexec sleep infinity', conf, nsswitch, up], "namespaces.log")
         wait_for(up.exists, lambda: "namespaces can't be made here: " + (self.dir / "namespaces.log").read_text())
         return p.pid
 

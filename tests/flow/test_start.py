@@ -307,6 +307,9 @@ def test_status_sandboxes_and_doctor_tell_what_is(gate):
     assert json.loads(g.cli("status", "--json").stdout)["state"] == "serving"
     box, = json.loads(g.cli("sandboxes", "--json").stdout)["sandboxes"]
     assert (box["id"], box["policy"], box["attached"]) == ("demo", "coding", False)
+    assert box["source"] == ["127.0.0.1"]
+    said = g.cli("sandboxes").stdout.splitlines()
+    assert said[0].split()[-1] == "source" and said[1].split()[-2:] == ["file", "127.0.0.1"], said
     told = json.loads(g.cli("doctor", "--json").stdout)
     assert told["ok"] == (SECCOMP == "2")
     assert {c["check"] for c in told["checks"]} >= set(ROLES)

@@ -15,7 +15,7 @@ static const char seed[] =
 	"listeners: [{name: a, kind: proxy, address: '127.0.0.1:3128'}]\n"
 	"resolver: {servers: [127.0.0.53], hosts: {a.test: 10.0.0.1}}\n"
 	"geo: {country_db: /c, asn_db: /a}\n"
-	"sandboxes: [{id: s, source: 10.0.0.2, policy: p}]\n"
+	"sandboxes: [{id: s, source: [10.0.0.2, 'fd00::2'], policy: p}]\n"
 	"policies:\n"
 	"  p:\n"
 	"    allow: [{hosts: [a.test, '*.b.example'], ports: [80], methods: [GET], "
@@ -79,8 +79,11 @@ ask_all(const struct image *im)
 	for (size_t i = 0; i < OPT_COUNT; i++)
 		buf_put(&b, image_text(im, (enum option)i));
 	(void)image_host_addrs(im, STR("a.test"), &n);
-	(void)image_sandbox_by_id(im, STR("s"));
 	(void)image_sandbox_by_source(im, &source);
+	const struct image_sandbox *s = image_sandbox_by_id(im, STR("s"));
+	const struct addr *sources = s == NULL ? NULL : image_sources(im, s, &n);
+	for (size_t i = 0; s != NULL && i < n; i++)
+		addr_put(&b, &sources[i]);
 	(void)image_limits(im, 77);
 	(void)image_listeners(im, &n);
 	(void)image_resolvers(im, &n);

@@ -201,6 +201,19 @@ static const struct row rows[] = {
 	  "t.yaml:1:40: warning: no `policy`: nothing is allowed here\n"
 	  "t.yaml:1:45: another sandbox has this id, in line 1\n"
 	  "t.yaml:1:56: another sandbox has this source, in line 1\n" },
+	{ "sandboxes:\n"
+	  "  - {id: a, policy: p, source: ['fd00::1', '::ffff:10.0.0.1', 10.0.0.1]}\n"
+	  "  - {id: b, policy: p, source: [10.0.0.2, 'fd00::1']}\n"
+	  "  - {id: c, policy: p, source: []}\n"
+	  "  - {id: d, policy: p, source: ['::1','::2','::3','::4','::5','::6','::7',"
+	  "'::8','::9']}\n"
+	  "  - {id: e, policy: p, source: {a: b}}\n"
+	  "policies: {p: {allow: []}}\n",
+	  "t.yaml:2:63: this sandbox has this source twice\n"
+	  "t.yaml:3:43: another sandbox has this source, in line 2\n"
+	  "t.yaml:4:32: 0 addresses; 1 to 8 may stand here\n"
+	  "t.yaml:5:32: 9 addresses; 1 to 8 may stand here\n"
+	  "t.yaml:6:32: a mapping where a list belongs\n" },
 	{ "sandboxes: [{id: a, token: x/y, policy: p}]\npolicies: {p: {allow: []}}\n",
 	  "t.yaml:1:21: `token` needs the vault, which is not available yet; use "
 	  "`token_sha256`\n" },
@@ -255,7 +268,7 @@ static const char all_values[] =
 	"sandboxes:\n"
 	"  - {id: zeta, source: 10.0.0.1, user: u, agent: a, "
 	"session: s, policy: p, limits: {connections: 9}}\n"
-	"  - {id: alpha, source: '::ffff:10.0.0.2', policy: p, "
+	"  - {id: alpha, source: ['fd00::2', '::ffff:10.0.0.2'], policy: p, "
 	"trusts_ca: true}\n"
 	"policies: {p: {allow: []}}\n";
 
@@ -312,6 +325,11 @@ listeners_and_sandboxes_arrive_in_the_image(void **state)
 	assert_non_null(s);
 	assert_true(str_eq(image_str(im, s->id), STR("alpha")));
 	assert_int_equal(s->trusts_ca, 1);
+	const struct addr *sources = image_sources(im, s, &n);
+	assert_int_equal(n, 2);
+	assert_int_equal(sources[0].family, 6);
+	assert_ptr_equal(image_sandbox_by_source(im, &sources[0]), s);
+	assert_true(addr_eq(&sources[1], &(struct addr){ 4, { 10, 0, 0, 2 } }));
 	assert_null(image_sandbox_by_id(im, STR("beta")));
 	assert_int_equal(image_policy_by_name(im, STR("q")), POLICY_NONE);
 	image_close(im);

@@ -9,7 +9,7 @@
 static const char text[] =
 	"listeners: [{name: a, kind: proxy, address: '127.0.0.1:3128'}]\n"
 	"resolver: {servers: [127.0.0.53], hosts: {a.test: 10.0.0.1}}\n"
-	"sandboxes: [{id: s, source: 10.0.0.2, policy: p}]\n"
+	"sandboxes: [{id: s, source: [10.0.0.2, 'fd00::2'], policy: p}]\n"
 	"policies:\n"
 	"  p:\n"
 	"    allow: [{hosts: [a.test, '*.b.example'], ports: [80], methods: [GET], "
@@ -143,6 +143,7 @@ static void
 a_reference_that_leaves_its_table_is_refused_or_harmless(void **state)
 {
 	CLEANUP(buf_done) struct buf b;
+	const struct addr source = { 4, { 10, 0, 0, 2 } };
 	size_t refused = 0, n;
 
 	(void)state;
@@ -158,6 +159,7 @@ a_reference_that_leaves_its_table_is_refused_or_harmless(void **state)
 		} else {
 			(void)image_host_addrs(im, STR("a.test"), &n);
 			(void)image_sandbox_by_id(im, STR("s"));
+			(void)image_sandbox_by_source(im, &source);
 			image_close(im);
 		}
 		memcpy(b.p + at, before, 4);

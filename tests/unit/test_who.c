@@ -9,7 +9,7 @@
 
 static const char text[] = "sandboxes:\n"
 			   "  - {id: b, source: 127.0.0.1, user: u, policy: p}\n"
-			   "  - {id: a, source: 127.0.0.9, policy: q}\n"
+			   "  - {id: a, source: ['::1', 127.0.0.9], policy: q}\n"
 			   "policies: {p: {allow: []}, q: {allow: []}}\n";
 
 struct pair { /* a connection over loopback: the accepted side and its peer */
@@ -106,10 +106,14 @@ a_datagram_is_known_by_its_source(void **state)
 {
 	struct fixture *f = *state;
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct addr known = { 4, { 127, 0, 0, 1 } }, unknown = { 4, { 127, 0, 0, 2 } };
+	struct addr known = { 4, { 127, 0, 0, 1 } }, unknown = { 4, { 127, 0, 0, 2 } },
+		    four = { 4, { 127, 0, 0, 9 } }, six = { 6, { [15] = 1 } };
 
 	assert_true(str_eq(who_by_source(f->t, fd, &known)->id, STR("b")));
 	assert_null(who_by_source(f->t, fd, &unknown));
+	/* Both families of a dual stack are one. */
+	assert_true(str_eq(who_by_source(f->t, fd, &four)->id, STR("a")));
+	assert_ptr_equal(who_by_source(f->t, fd, &four), who_by_source(f->t, fd, &six));
 	(void)close(fd);
 }
 
