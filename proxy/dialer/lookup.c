@@ -162,11 +162,16 @@ lookup_heard(struct peer *p, struct ask_msg *m)
 {
 	struct wire w = wire_from(m->body);
 	uint32_t handle = wire_u32(&w);
+	uint64_t generation = wire_u64(&w);
 	struct str name = wire_str(&w);
 	uint8_t want = wire_u8(&w);
 
 	if (wire_end(&w) != ST_OK || want < 1 || want > 2) {
 		peer_kill(p, ST_BAD_MESSAGE);
+		return;
+	}
+	if (handle < HANDLE_ATTACHED && generation != p->dialer->role.generation) {
+		refuse(p, m->seq, ST_RELOADED);
 		return;
 	}
 	struct lookup *l = calloc(1, sizeof(*l));
@@ -186,6 +191,26 @@ lookup_heard(struct peer *p, struct ask_msg *m)
 		return;
 	}
 	start(l);
+}
+
+/* Handles below HANDLE_ATTACHED are places in the list of one image. */
+void
+lookup_renumber(struct dialer *all, const struct image *old)
+{
+	size_t n = 0;
+	const struct image_sandbox *were =
+		old == NULL ? NULL : image_sandboxes(old, &n);
+
+	list_each (it, &all->lookups) {
+		struct lookup *l = LIST_OF(it, struct lookup, link);
+		const struct who *w = NULL;
+		if (l->handle >= HANDLE_ATTACHED)
+			continue;
+		if (l->handle != HANDLE_NONE && l->handle <= n)
+			w = who_by_id(all->role.who,
+				      image_str(old, were[l->handle - 1].id));
+		l->handle = w == NULL ? HANDLE_NONE : w->handle;
+	}
 }
 
 void

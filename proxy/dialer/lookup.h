@@ -14,5 +14,7 @@ enum { LOOKUPS_MAX = 8192 };
 
 void lookup_heard(struct peer *p, struct ask_msg *m);
 void lookup_cancel_peer(struct peer *p);
+/* A new policy is in force: those that wait belong to the same sandboxes as before. */
+void lookup_renumber(struct dialer *all, const struct image *old);
 
 #endif

@@ -200,7 +200,7 @@ commit(void *ctx, const struct image *old)
 {
 	struct dialer *d = ctx;
 
-	(void)old;
+	lookup_renumber(d, old);
 	geo_close(d->countries);
 	geo_close(d->networks);
 	d->countries = d->next_countries;

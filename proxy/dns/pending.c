@@ -156,7 +156,7 @@ pending_new(const struct query *q)
 	return p;
 }
 
-/* handle u32, name str16, want u8 */
+/* handle u32, generation u64, name str16, want u8 */
 static enum status
 ask_dialer(struct pending *p, const struct query *q)
 {
@@ -166,6 +166,7 @@ ask_dialer(struct pending *p, const struct query *q)
 
 	buf_init(&b, ASK_SIZE);
 	buf_put_u32(&b, q->who->handle);
+	buf_put_u64(&b, q->dns->role.generation);
 	wire_put_str(&b, dest_name(&q->dest));
 	buf_put_u8(&b, q->msg.type == DNSMSG_A ? WANT_A : WANT_AAAA);
 	st = buf_finish(&b, &body);

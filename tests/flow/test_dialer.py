@@ -143,9 +143,9 @@ class Gate:
         with client, worker:
             return self.hear(self.ask(host, port, way, worker.fileno()))
 
-    def resolve(self, name, want=1, handle=1):
+    def resolve(self, name, want=1, handle=1, generation=None):
         body, _ = self.role.lines["DNS"].call(
-            "RESOLVE", struct.pack("!I", handle) + str16(name) + struct.pack("!B", want))
+            "RESOLVE", struct.pack("!IQ", handle, generation or self.role.generation) + str16(name) + struct.pack("!B", want))
         wire = Wire(body)
         status, ttl, count = STATUS[wire.get("H")], wire.get("I"), wire.get("B")
         addrs = [socket.inet_ntop(socket.AF_INET if want == 1 else socket.AF_INET6,
@@ -600,6 +600,25 @@ def test_a_grant_is_for_one_socket_alone(gate, sink):
                 assert STATUS[Wire(grant(generation)).get("H")] == said
             assert one.hear(one.ask("ok.test", fd=worker.fileno()))["peer"] == PUBLIC
         assert one.dial("ok.test", source="127.0.0.6")["status"] == "UNKNOWN_SANDBOX"
+
+
+def test_a_question_stays_its_sandboxes_when_a_reload_puts_another_before_it(gate, sink):
+    with FakeDns({"ok.test": {"A": [PUBLIC], "delay": 0.15}}) as dns:
+        one = gate(dns)
+        answers = []
+        asker = threading.Thread(target=lambda: answers.append(one.resolve("ok.test")))
+        asker.start()
+        time.sleep(0.05)
+        one.image([dns])
+        path = one.tmp_path / "sandgate.yaml"
+        text = path.read_text().replace("sandboxes:\n", "sandboxes:\n  - {id: aaa, source: 127.0.0.9, user: eve, policy: q}\n")
+        path.write_text(text + "  q: {allow: [{hosts: [else.test], ports: [443]}]}\n")
+        one.role.take(compile_file(path))
+        asker.join(5)
+        assert answers[0][0] == "OK" and answers[0][2] == [PUBLIC]
+        assert one.resolve("ok.test")[0] == "DENIED"
+        assert one.resolve("ok.test", handle=2)[0] == "OK"
+        assert one.resolve("ok.test", generation=1)[0] == "RELOADED"
 
 
 def test_one_sandbox_with_slow_names_leaves_room_for_others(gate, sink):

@@ -211,7 +211,8 @@ class Gate:
         magic, ask, flags, seq = struct.unpack_from("!HBBI", data)
         assert (magic, ask, flags) == (0x5347, ASKS["RESOLVE"], 0)
         wire = Wire(data[8:])
-        got = seq, wire.get("I"), wire.str16().decode(), wire.get("B")
+        handle, _ = wire.get("I"), wire.get("Q")
+        got = seq, handle, wire.str16().decode(), wire.get("B")
         wire.end()
         return got
 
