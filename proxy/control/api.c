@@ -17,6 +17,49 @@ get_text(const struct admin_conn *a, const char *key)
 				 : STR("");
 }
 
+/* The wish, before anything is done: what can't be recorded isn't done.  Then, in the
+ * same turn, what became of it. */
+static enum status
+record(struct admin_conn *a, enum status reason)
+{
+	struct row row = role_row_begin(&a->control->role, ROW_OPERATOR, NULL);
+	char user[24];
+
+	(void)snprintf(user, sizeof user, "uid %u", (unsigned)a->uid);
+	row.listener = STR("admin");
+	row.detail = str_from(a->word);
+	row.reason = reason;
+	row.sandbox = get_text(a, "id");
+	row.user = a->control->admin_is_unix ? str_from(user) : STR("token");
+	if (a->wish != 0)
+		row.turn = a->wish;
+	a->wish = row.turn;
+	return role_row(&a->control->role, &row);
+}
+
+static void
+record_end(struct admin_conn *a, enum status reason)
+{
+	enum status st = a->wish == 0 ? ST_OK : record(a, reason);
+
+	if (st != ST_OK)
+		log_error(&a->control->role.log, "ledger row: %s", status_code(st));
+}
+
+static void
+refuse(struct admin_conn *a, enum status st)
+{
+	record_end(a, st);
+	admin_refuse(a, st);
+}
+
+static void
+succeed(struct admin_conn *a, json_t *body)
+{
+	record_end(a, ST_OK);
+	admin_answer(a, 200, body);
+}
+
 static void
 ask(struct admin_conn *a, enum ask which, struct str body, super_fn fn)
 {
@@ -26,7 +69,7 @@ ask(struct admin_conn *a, enum ask which, struct str body, super_fn fn)
 
 	a->is_asked = st == ST_OK;
 	if (st != ST_OK)
-		admin_refuse(a, st == ST_AGAIN ? ST_LIMIT_RATE : st);
+		refuse(a, st == ST_AGAIN ? ST_LIMIT_RATE : st);
 }
 
 static enum status
@@ -35,30 +78,6 @@ told(struct wire *w)
 	uint16_t st = wire_u16(w);
 
 	return w->is_bad || st >= ST_COUNT ? ST_BAD_MESSAGE : (enum status)st;
-}
-
-static struct row
-row_of(struct admin_conn *a, enum row_kind kind)
-{
-	struct row row = role_row_begin(&a->control->role, kind, NULL);
-
-	row.listener = STR("admin");
-	return row;
-}
-
-/* Before it is done: what can't be recorded isn't done. */
-static enum status
-record(struct admin_conn *a)
-{
-	struct row row = row_of(a, ROW_OPERATOR);
-	struct str id = get_text(a, "id");
-	char user[24];
-
-	(void)snprintf(user, sizeof user, "uid %u", (unsigned)a->uid);
-	row.detail = str_from(a->word);
-	row.sandbox = id;
-	row.user = a->control->admin_is_unix ? str_from(user) : STR("token");
-	return role_row(&a->control->role, &row);
 }
 
 /* What is only read. */
@@ -70,7 +89,7 @@ status_told(void *ctx, enum status st, struct str body)
 	json_t *all = st == ST_OK ? status_json(a->control, body) : NULL;
 
 	if (all == NULL)
-		admin_refuse(a, st == ST_OK ? ST_NOMEM : st);
+		refuse(a, st == ST_OK ? ST_NOMEM : st);
 	else
 		admin_answer(a, 200, all);
 }
@@ -115,9 +134,10 @@ reload_told(void *ctx, enum status st, struct str body)
 	uint64_t generation = wire_u64(&w);
 	struct str text = wire_str(&w);
 	if (st == ST_BAD_MESSAGE || w.is_bad) {
-		admin_refuse(a, ST_BAD_MESSAGE);
+		refuse(a, ST_BAD_MESSAGE);
 		return;
 	}
+	record_end(a, st);
 	admin_answer(a, st == ST_OK ? 200 : 422,
 		     json_pack("{s:b,s:s,s:I,s:o}", "ok", st == ST_OK, "code",
 			       status_code(st), "generation", (json_int_t)generation,
@@ -137,9 +157,9 @@ shutdown_told(void *ctx, enum status st, struct str body)
 
 	(void)body;
 	if (st == ST_OK)
-		admin_answer(a, 200, json_pack("{s:b}", "ok", 1));
+		succeed(a, json_pack("{s:b}", "ok", 1));
 	else
-		admin_refuse(a, st);
+		refuse(a, st);
 }
 
 static void
@@ -218,10 +238,9 @@ attach_told(void *ctx, enum status st, struct str body)
 		st = told(&w);
 	uint32_t handle = wire_u32(&w);
 	if (st != ST_OK)
-		admin_refuse(a, st);
+		refuse(a, st);
 	else
-		admin_answer(
-			a, 200,
+		succeed(a,
 			json_pack("{s:b,s:I}", "ok", 1, "handle", (json_int_t)handle));
 }
 
@@ -250,7 +269,7 @@ api_attach(struct admin_conn *a)
 	if (st == ST_OK)
 		ask(a, ASK_ATTACH, body, attach_told);
 	else
-		admin_refuse(a, st);
+		refuse(a, st);
 }
 
 static void
@@ -268,7 +287,7 @@ api_detach(struct admin_conn *a)
 	CLEANUP(buf_done) struct buf b;
 
 	if (w == NULL || w->handle < HANDLE_ATTACHED) {
-		admin_refuse(a, ST_NOT_FOUND);
+		refuse(a, ST_NOT_FOUND);
 		return;
 	}
 	buf_init(&b, 16);
@@ -303,7 +322,7 @@ api_request(struct admin_conn *a)
 		if (!str_eq(a->head.method, str_from(api->method)))
 			continue;
 		a->word = api->path + sizeof "/v1/" - 1;
-		st = api->is_recorded ? record(a) : ST_OK;
+		st = api->is_recorded ? record(a, ST_AGAIN) : ST_OK;
 		/* A gateway whose ledger is full must still be stoppable. */
 		if (st == ST_OK || api->fn == api_shutdown) {
 			api->fn(a);
@@ -311,5 +330,5 @@ api_request(struct admin_conn *a)
 		}
 		break;
 	}
-	admin_refuse(a, st);
+	refuse(a, st);
 }

@@ -1,5 +1,7 @@
 #include "proxy/control/control.h"
 
+#include "proxy/base/clock.h"
+
 /* Super's line is the role's own, which has no calls: an answer is found by its number.
  */
 static struct super_call *
@@ -18,7 +20,8 @@ ask_super(struct control *c, enum ask a, struct ask_load load, super_fn fn, void
 	struct super_call *call = find(c, 0);
 	enum status st;
 
-	if (call == NULL)
+	/* Super ends a role that asks more often: an operator is told no before. */
+	if (call == NULL || !ask_rate_take(&c->asked[a], a, 1, clock_mono_ms()))
 		return ST_LIMIT_RATE;
 	if (++c->last_seq == 0)
 		c->last_seq = 1; /* 0 marks a free place */

@@ -48,6 +48,7 @@ struct admin_conn { /* one operator's request */
 	uid_t uid; /* of the peer; -1: over TCP, with the token */
 	bool has_head, is_asked, is_answered;
 	const char *word;     /* the API's row, for the ledger */
+	uint64_t wish;        /* the row that says what was asked for; 0: none */
 	json_t *request;      /* NULL: no body */
 	struct str attach_id; /* in request */
 };
@@ -67,7 +68,8 @@ struct control {
 	struct stats *stats[CONTROL_SLOTS]; /* NULL: no such slot */
 	struct super_call calls[CONTROL_CALLS];
 	uint32_t last_seq;
-	uint64_t failures_ms; /* failed logins: start of this second */
+	struct ask_rate asked[ASK_COUNT]; /* of super */
+	uint64_t failures_ms;             /* failed logins: start of this second */
 	unsigned failures;
 };
 

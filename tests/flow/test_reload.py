@@ -296,3 +296,24 @@ def test_a_download_goes_on_while_every_other_role_dies(world):
     assert c.exactly(5) == b"world"
     o.reset()
     wait_for(lambda: Client(g).get().status == 200)
+
+
+@pytest.mark.parametrize("method, path", [("POST", "/v1/reload"), ("GET", "/v1/status")])
+def test_an_operator_who_asks_too_often_is_told_so_and_control_lives(world, method, path):
+    g, _ = world
+    control, codes = g.pids()["control"], []
+
+    def run():
+        while time.monotonic() < end:
+            codes.append(g.admin(method, path)[0])
+
+    end = time.monotonic() + 1.5
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert {200, 429} <= set(codes) <= {200, 409, 422, 429}, set(codes)
+    time.sleep(1)
+    assert g.pids()["control"] == control and g.reload()[0] == 200
+    assert "line: limit_rate" not in g.text_of_log()
