@@ -63,6 +63,8 @@ tunnel_done(struct conn *c)
 
 	dial_cancel(t->dial);
 	t->dial = NULL;
+	if (t->x.reason == ST_OK && t->host.loop != NULL && !t->pump.is_over)
+		t->x.reason = ST_CLIENT_GONE; /* closed by none of the two */
 	exchange_done(&t->x);
 	if (t->host.loop != NULL) {
 		loop_io_clear(&t->host);

@@ -206,6 +206,18 @@ on_commit(void *ctx, const struct image *old)
 		doors_open(w);
 }
 
+/* Nobody forbade what a detached sandbox still had open: it ends, and no more. */
+static void
+close_all_of(struct worker *w, uint32_t handle)
+{
+	list_each_safe (it, &w->conns) {
+		struct conn *c = LIST_OF(it, struct conn, link);
+
+		if (c->limit != NULL && c->limit->handle == handle)
+			conn_close(c);
+	}
+}
+
 static void
 on_sandbox(void *ctx, const struct who *who, bool present)
 {
@@ -214,8 +226,8 @@ on_sandbox(void *ctx, const struct who *who, bool present)
 	if (present)
 		return;
 	doors_close_attached(w, who->handle);
+	close_all_of(w, who->handle);
 	limits_forget(&w->limits, who->handle);
-	judge_all(w);
 }
 
 static void

@@ -136,6 +136,26 @@ def test_a_detached_sandbox_is_gone(gate, namespace):
     assert g.admin("POST", "/v1/detach", {"id": "box"})[0] == 404
 
 
+def test_what_a_detached_sandbox_has_open_ends_without_a_refusal(gate, namespace):
+    with socket.create_server(("127.0.0.9", 0)) as origin:
+        port = origin.getsockname()[1]
+        g = gate({"resolver": {"servers": ["127.0.0.1"], "hosts": {"db.example.test": ["127.0.0.9"]}},
+                  "policies": {"coding": {"allow": [{"hosts": ["db.example.test"], "ports": [port], "protocol": "tcp",
+                                                     "addresses": ["127.0.0.0/8"]}]}}})
+        assert attach(g, namespace)[0] == 200
+        namespace.line.send(f"CONNECT db.example.test:{port} HTTP/1.1\r\nHost: db.example.test:{port}\r\n\r\n"
+                            .encode())
+        origin.settimeout(5)
+        host = origin.accept()[0]
+        assert g.admin("POST", "/v1/detach", {"id": "box"})[0] == 200
+        host.settimeout(5)
+        assert host.recv(1) == b""
+        assert b" 200 " in namespace.line.recv(65536)
+    end, = g.wait_rows(kind="tunnel_end")
+    assert (end["sandbox"], end["user"], end["code"]) == ("box", "bob", "client_gone")
+    assert g.rows(kind="deny") == []
+
+
 def test_what_cannot_be_attached(gate, namespace):
     g = gate()
     assert attach(g, namespace, policy="none")[1]["error"]["code"] == "no_policy"
@@ -150,7 +170,12 @@ def test_what_cannot_be_attached(gate, namespace):
                              fds=[ours.fileno()])
     assert code == 409, said
     assert g.rows(kind="attach") == []
+    told = [r for r in g.wait_rows(20, kind="operator") if r["detail"] == "attach"]
+    ends = {r["turn"]: r["code"] for r in told if "turn" in r}
+    assert {r["id"]: r["code"] for r in told if "turn" not in r} == dict.fromkeys(ends, "again")
+    assert len(ends) == 10 and "ok" not in ends.values(), ends
     assert attach(g, namespace)[0] == 200
+    wait_for(lambda: [r["code"] for r in g.rows(kind="operator")][-2:] == ["again", "ok"])
     assert attach(g, namespace)[0] == 409
 
 
