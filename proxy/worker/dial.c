@@ -268,6 +268,10 @@ dial_note(const struct dial_result *r, struct exchange *x)
 {
 	keep_text(x->address, sizeof(x->address), r->address);
 	keep_text(x->country, sizeof(x->country), r->country);
+	/* The dialer knows neither method nor path: of two rules for one host it may name
+	 * the other one. */
+	if (x->way == WAY_HTTP && x->rule != RULE_NONE && r->st != ST_DENIED_RULE)
+		return;
 	if (r->rule != RULE_NONE)
 		x->rule = r->rule;
 }

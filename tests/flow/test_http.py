@@ -13,7 +13,7 @@ import time
 import pytest
 
 from conftest import wait_for
-from http_line import WAYS, Client, Origin, Stream, answer, closed_in, hello, make, rss
+from http_line import WAYS, Client, Origin, Stream, answer, closed_in, config, hello, make, rss
 
 
 @pytest.fixture(scope="module")
@@ -782,6 +782,29 @@ def test_peers_that_hold_our_data_are_let_go():
         threading.Thread(target=push, daemon=True).start()
         m = c.response()
         assert (m.status, code_of(m)) == (504, "upstream_timeout")
+    finally:
+        gate.close()
+        origin.close()
+
+
+def test_a_row_names_the_rule_that_matched_method_and_path():
+    gate, origin = make()
+    try:
+        port = gate.ports["egress"]
+        rule = {"hosts": ["ok.example.test"], "ports": [port], "addresses": ["127.0.0.0/8"]}
+        new = config(port)
+        new["policies"]["coding"]["allow"] = [{**rule, "methods": ["GET"], "paths": ["/first"]},
+                                              {**rule, "methods": ["POST"], "paths": ["/second"]}]
+        gate.write(new)
+        gate.start()
+        c = Client(gate)
+        assert c.get("/first").status == 200
+        assert c.request("POST", "/second", "Content-Length: 0\r\n").response().status == 200
+        rules = [r["rule"] for r in gate.wait_rows(2, kind="request")]
+        where = [int(r.rpartition(":")[2]) for r in rules]
+        lines = gate.file.read_text().splitlines()
+        between = "\n".join(lines[where[0] - 1:where[1] - 1])
+        assert where[0] < where[1] and "/first" in between and "/second" not in between, rules
     finally:
         gate.close()
         origin.close()
