@@ -145,7 +145,7 @@ def test_what_openssl_refuses_as_a_name_is_refused(battery):
 
 def test_alpn_must_be_something_that_may_be_tunnelled(battery):
     good = [(b"h2",), (b"http/1.1",), (b"h2", b"http/1.1"), (b"\x0a\x0a", b"h2")]
-    bad = [(b"acme-tls/1",), (b"ftp",), (b"smtp",), (b"imap",), (b"pop3",), (b"dot",), (b"h3",), (b"h2c",), (b"http/1.0",),
+    bad = [(b"acme-tls/1",), (b"ftp",), (b"smtp",), (b"imap",), (b"pop3",), (b"dot",), (b"h3",), (b"h2c",), (b"http/0.9",),
            (b"h2", b"ftp"), (b"ftp", b"h2"), (b"x" * 255,), (b"H2",), (b"h2 ",), (b"h2\0",), (b"\x0a\x0a",), (b"spdy/3.1",),
            (b"ssh",), (b"irc",), (b"managesieve",), (b"c-webrtc",), (b"coap",), tuple(b"p%d" % i for i in range(100)),
            (b"postgresql",), (b"mqtt",), (b"ntske/1",), (b"doq",), (b"http/0.9",)]
