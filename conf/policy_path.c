@@ -84,5 +84,8 @@ policy_path_matches(struct str pattern, struct str path)
 		pattern = retry_pattern;
 		path = retry_path;
 	}
-	return pattern.p == NULL || str_eq(pattern, STR("**"));
+	while (pattern.p != NULL) /* what is left must be able to match nothing */
+		if (!str_eq(str_cut(&pattern, '/'), STR("**")))
+			return false;
+	return true;
 }

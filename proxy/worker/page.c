@@ -3,8 +3,8 @@
 
 enum { PAGE_MAX = 256 * 1024 };
 
-static const char TEXT[] = "text/plain; charset=utf-8";
-static const char JSON[] = "application/json";
+static const char text_type[] = "text/plain; charset=utf-8";
+static const char json_type[] = "application/json";
 
 bool
 page_is_ours(const struct dest *d)
@@ -64,7 +64,7 @@ last_arrived(void *ctx, enum status st, struct ask_msg *m)
 	if (st != ST_OK)
 		turn_refuse(t, ST_NO_LEDGER);
 	else
-		turn_answer(t, 200, JSON, m->body);
+		turn_answer(t, 200, json_type, m->body);
 	if (t->state != TURN_OVER)
 		turn_settle(t);
 }
@@ -92,9 +92,9 @@ static const struct {
 	const char *path, *type;
 	void (*put)(struct turn *t, struct buf *b);
 } pages[] = {
-	{ "/", TEXT, put_index },
-	{ "/me", JSON, put_me },
-	{ "/policy", JSON, put_policy },
+	{ "/", text_type, put_index },
+	{ "/me", json_type, put_me },
+	{ "/policy", json_type, put_policy },
 };
 
 void

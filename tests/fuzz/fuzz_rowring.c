@@ -170,6 +170,31 @@ others_are_refused(char *map, int memfd)
 	need(rowring_open_reader(memfd, &r) == ST_BAD_MESSAGE);
 }
 
+/* A ring whose reader stores nothing, or is gone, lets nothing begin and keeps the rest. */
+static void
+stopped_rings_let_nothing_out(void)
+{
+	struct rowring *w, *r;
+	struct row start = { .kind = ROW_REQUEST, .id = 1 },
+		   end = { .kind = ROW_TUNNEL_END };
+	int memfd, bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	need(rowring_create("fuzz", &memfd) == ST_OK);
+	need(rowring_open_writer(memfd, bell, &w) == ST_OK);
+	need(rowring_open_reader(memfd, &r) == ST_OK);
+	for (unsigned how = 0; how < 4; how++) {
+		rowring_stop(r, (how & 1) != 0);
+		need(rowring_desert(memfd, (how & 2) != 0) == ST_OK);
+		need(rowring_is_open(w) == (how == 0));
+		need((rowring_put(w, &start) == ST_OK) == (how == 0));
+		need(rowring_put(w, &end) == ST_OK);
+	}
+	rowring_close(w);
+	rowring_close(r);
+	(void)close(memfd);
+	(void)close(bell);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -192,6 +217,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			bell_rings(memfd, bell);
 		rowring_close(r);
 	}
+	if (size % 256 == 7)
+		stopped_rings_let_nothing_out();
 	if (size % 16 == 14)
 		others_are_refused(map, memfd);
 	(void)munmap(map, MAPPED);

@@ -254,6 +254,8 @@ a_path_glob_means_segments(void **state)
 		{ "/pre*post", "/pre/post", false },
 		{ "/a*b*c", "/abbc", true },
 		{ "/a*b*c", "/acb", false },
+		{ "/a/**/**", "/a", true },
+		{ "/a/**/b", "/a", false },
 		{ "/a@b", "/a%40b", true },
 		{ "/a%40b", "/a@b", true },
 		{ "/a%2fb", "/a%2Fb", true },
