@@ -18,6 +18,7 @@ import pathlib
 import select
 import shutil
 import signal
+import random
 import socket
 import subprocess
 import tempfile
@@ -41,10 +42,23 @@ BASE = {
 }
 
 
-def free_port(kind=socket.SOCK_STREAM):
-    with socket.socket(socket.AF_INET, kind) as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+GIVEN = set()
+
+
+def free_port():
+    """For TCP and UDP, given once, and below those that the kernel gives to clients."""
+    while True:
+        port = random.randrange(10240, 32000)
+        if port in GIVEN:
+            continue
+        try:
+            for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+                with socket.socket(socket.AF_INET, kind) as s:
+                    s.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        GIVEN.add(port)
+        return port
 
 
 def wait_for(what, seconds=10.0, every=0.02):
