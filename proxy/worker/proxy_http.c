@@ -72,7 +72,7 @@ refuse_because(struct proxy_in *p, enum status reason)
 	refuse(p, &x);
 }
 
-/* One target for all: Host, where it is, names the same host. */
+/* One target for all: Host, where it is, names the same host and, if any, port. */
 static enum status
 connect_dest(const struct head *h, struct dest *ret_d)
 {
@@ -86,7 +86,7 @@ connect_dest(const struct head *h, struct dest *ret_d)
 		st = dest_from_authority(host->value, target.port, &named);
 		if (st != ST_OK)
 			return st;
-		if (!dest_same_host(&target, &named))
+		if (named.port != target.port || !dest_same_host(&target, &named))
 			return ST_MISMATCH;
 	}
 	*ret_d = target;
