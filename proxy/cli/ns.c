@@ -276,12 +276,28 @@ sockets(const struct ns_wish *w, bool v6, struct ns_sockets *s, struct buf *why)
 	return st;
 }
 
+/* Connections that were made over what is gone now: their ends are told, not left to
+ * time-outs.  A kernel that can't do it leaves them without a route, which is as safe. */
+static void
+kill_foreign(void)
+{
+	static const char *const kill[] = { "ss",  "-K",          "-t",          "-u",
+					    "-n",  "state",       "established", "not",
+					    "dst", "127.0.0.0/8", "and",         "not",
+					    "dst", "[::1]",       NULL };
+
+	(void)ns_tool(kill, STR(""), true);
+}
+
 enum status
 ns_make(const struct ns_wish *w, struct buf *why, struct ns_sockets *ret_s)
 {
 	struct ns_sockets s = { .n = 0 };
 	bool v6 = false;
 	enum status st = lo_alone(w->take, why);
+
+	if (st == ST_OK && w->take)
+		kill_foreign();
 
 	if (st == ST_OK)
 		st = addresses(why, &v6);

@@ -67,6 +67,36 @@ def test_another_interface_is_refused_unless_it_may_be_taken(world, gate, held):
     assert h.inside(PYTHON, "-c", GET % "203.0.113.9").stdout == "fine\n"
 
 
+OPEN = """import socket, sys
+def pair(address):
+    listener = socket.create_server((address, 0))
+    client = socket.create_connection(listener.getsockname())
+    return client, listener.accept()
+pairs = {name: pair(a) for name, a in (("foreign", "10.9.9.1"), ("local", "127.0.0.1"))}
+print("ready", flush=True)
+sys.stdin.readline()
+for name, (client, _) in pairs.items():
+    try:
+        client.send(b"x")
+        print(name, "open")
+    except OSError:
+        print(name, "closed")
+"""
+
+
+def test_what_was_open_over_a_taken_interface_is_closed(world, gate, held):
+    g, h = gate(), held()
+    for words in ("link set lo up", "link add v0 type veth peer name v1", "addr add 10.9.9.1/24 dev v0", "link set v0 up",
+                  "link set v1 up"):
+        h.inside("ip", *words.split())
+    program = subprocess.Popen(["nsenter", "-t", str(h.pid), "-n", PYTHON, "-c", OPEN], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True, cwd="/")
+    assert program.stdout.readline() == "ready\n"
+    done = attach(g, h.pid, "--take")
+    assert done.returncode == 0, done.stderr
+    assert program.communicate("go\n", timeout=20)[0] == "foreign closed\nlocal open\n"
+
+
 def test_the_hosts_own_namespace_is_refused(gate):
     g = gate()
     done = attach(g, os.getpid())
