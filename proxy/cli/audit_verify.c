@@ -2,7 +2,6 @@
  * sandgate audit verify: 0 when the ledger holds what was written, 1 when not (with
  * the first rows that don't fit), 2 when it can't be read.
  */
-#include <getopt.h>
 #include <stdio.h>
 
 #include "proxy/base/enc.h"
@@ -41,30 +40,19 @@ take_place(struct str text, struct verify_place *ret_p)
 static bool
 take_options(int argc, char **argv, struct wish *w)
 {
-	static const struct option options[] = {
-		{ "config", required_argument, NULL, 'c' },
-		{ "state", required_argument, NULL, 'S' },
-		{ "at", required_argument, NULL, 'a' },
-		{ "json", no_argument, NULL, 'j' },
-		{ NULL, 0, NULL, 0 },
+	const char *at = NULL;
+	const struct arg args[] = {
+		{ 'c', "config", &w->config, NULL },
+		{ 0, "state", &w->state, NULL },
+		{ 0, "at", &at, NULL },
+		{ 0, "json", NULL, &w->json },
 	};
-	int letter;
+	size_t n;
 
-	optind = 0;
-	while ((letter = getopt_long(argc, argv, "c:", options, NULL)) != -1) {
-		if (letter == 'c')
-			w->config = optarg;
-		else if (letter == 'S')
-			w->state = optarg;
-		else if (letter == 'j')
-			w->json = true;
-		else if (letter != 'a')
-			return false;
-		else if (!take_place(str_from(optarg), &w->at))
-			return args_wrong("audit verify",
-					  "--at: not ROW:LINK:", optarg);
-	}
-	return optind == argc;
+	if (!args_take(argc, argv, args, COUNT_OF(args), &n) || n != 0)
+		return false;
+	return at == NULL || take_place(str_from(at), &w->at) ||
+	       args_wrong("audit verify", "--at: not ROW:LINK:", at);
 }
 
 #define LL(v) ((unsigned long long)(v))

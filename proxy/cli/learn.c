@@ -3,7 +3,6 @@
  * to ask for, as YAML that `sandgate check` takes.  What no rule should allow (a deny
  * rule, metadata, malformed names) is told as a comment.
  */
-#include <getopt.h>
 #include <stdio.h>
 
 #include "proxy/base/clock.h"
@@ -25,33 +24,21 @@ struct wish {
 static bool
 take_options(int argc, char **argv, struct wish *w)
 {
-	static const struct option options[] = {
-		{ "config", required_argument, NULL, 'c' },
-		{ "state", required_argument, NULL, 'S' },
-		{ "sandbox", required_argument, NULL, 's' },
-		{ "since", required_argument, NULL, 't' },
-		{ "http", no_argument, NULL, 'H' },
-		{ NULL, 0, NULL, 0 },
+	const char *sandbox = NULL, *since = NULL;
+	const struct arg args[] = {
+		{ 'c', "config", &w->config, NULL }, { 0, "state", &w->state, NULL },
+		{ 0, "sandbox", &sandbox, NULL },    { 0, "since", &since, NULL },
+		{ 0, "http", NULL, &w->http },
 	};
-	int letter;
+	size_t n;
 
-	optind = 0;
-	while ((letter = getopt_long(argc, argv, "c:", options, NULL)) != -1) {
-		if (letter == 'c')
-			w->config = optarg;
-		else if (letter == 'S')
-			w->state = optarg;
-		else if (letter == 's')
-			w->filter.sandbox = str_from(optarg);
-		else if (letter == 'H')
-			w->http = true;
-		else if (letter != 't')
-			return false;
-		else if (!ledger_since(str_from(optarg), clock_wall_us(),
-				       &w->filter.since_us))
-			return args_wrong("learn", "--since: not a TIME:", optarg);
-	}
-	return optind == argc && w->filter.sandbox.p != NULL;
+	if (!args_take(argc, argv, args, COUNT_OF(args), &n) || n != 0 ||
+	    sandbox == NULL)
+		return false;
+	w->filter.sandbox = str_from(sandbox);
+	return since == NULL ||
+	       ledger_since(str_from(since), clock_wall_us(), &w->filter.since_us) ||
+	       args_wrong("learn", "--since: not a TIME:", since);
 }
 
 static bool

@@ -2,7 +2,6 @@
  * sandgate why ID: one decision, told: what was asked, by whom, which rule, why, and
  * what to do next.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -53,30 +52,17 @@ id_of_json(const char *text, uint64_t *ret_id)
 static bool
 take_options(int argc, char **argv, struct why *w)
 {
-	static const struct option options[] = {
-		{ "config", required_argument, NULL, 'c' },
-		{ "state", required_argument, NULL, 'S' },
-		{ "json", no_argument, NULL, 'j' },
-		{ NULL, 0, NULL, 0 },
+	const struct arg args[] = {
+		{ 'c', "config", &w->config, NULL },
+		{ 0, "state", &w->state, NULL },
+		{ 0, "json", NULL, &w->json },
 	};
-	int letter;
+	size_t n;
 
-	optind = 0;
-	while ((letter = getopt_long(argc, argv, "c:", options, NULL)) != -1) {
-		if (letter == 'c')
-			w->config = optarg;
-		else if (letter == 'S')
-			w->state = optarg;
-		else if (letter == 'j')
-			w->json = true;
-		else
-			return false;
-	}
-	if (optind + 1 != argc)
+	if (!args_take(argc, argv, args, COUNT_OF(args), &n) || n != 1)
 		return false;
-	return enc_get_id(str_from(argv[optind]), &w->id) ||
-	       id_of_json(argv[optind], &w->id) ||
-	       args_wrong("why", "not an ID:", argv[optind]);
+	return enc_get_id(str_from(argv[1]), &w->id) || id_of_json(argv[1], &w->id) ||
+	       args_wrong("why", "not an ID:", argv[1]);
 }
 
 static void
