@@ -7,6 +7,7 @@ shift
 [ $# -gt 0 ] || set -- ./dev demo
 top=$(cd "$(dirname "$0")/../.." && pwd)
 root=$(mktemp -d "${TMPDIR:-/tmp}/fresh-$suite.XXXXXX")
+chmod 755 "$root" # it becomes /, which everyone may enter
 # The mirror that this machine's own apt uses.
 mirror=$(apt-get indextargets --format '$(SITE)|$(CODENAME)' 'Created-By: Packages' | sed -n 's/|.*//p' |
 	grep -m1 '/debian$' || true)
