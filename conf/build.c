@@ -34,7 +34,7 @@ static void
 say_unknown(struct build *b, const struct node *n, const struct build_field *fields,
 	    size_t fields_n)
 {
-	CLEANUP(buf_done) struct buf words;
+	CLEANUP(buf_done) struct buf words = { 0 };
 	struct str view = STR("");
 
 	buf_init(&words, 4096);

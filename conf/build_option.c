@@ -178,7 +178,7 @@ add_word(struct buf *words, struct str group, struct str key)
 static void
 say_unknown(struct build *b, const struct node *n, struct str group)
 {
-	CLEANUP(buf_done) struct buf words;
+	CLEANUP(buf_done) struct buf words = { 0 };
 	struct str view = STR("");
 
 	buf_init(&words, 8192);
@@ -198,7 +198,7 @@ build_options_group(struct build *b, const struct node *group, void *ctx)
 	if (!build_is_kind(b, group, NODE_MAP))
 		return;
 	for (const struct node *n = group->first; n != NULL; n = n->next) {
-		CLEANUP(buf_done) struct buf key;
+		CLEANUP(buf_done) struct buf key = { 0 };
 		struct str view = STR("");
 
 		buf_init(&key, 512);

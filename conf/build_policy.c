@@ -94,7 +94,7 @@ on_deny(struct build *b, const struct node *n, void *ctx)
 static void
 say_no_connector(struct build *b, const struct node *n)
 {
-	CLEANUP(buf_done) struct buf words;
+	CLEANUP(buf_done) struct buf words = { 0 };
 	struct str key, view = STR("");
 	void *value;
 	size_t at = 0;

@@ -79,7 +79,7 @@ on_no_proxy(struct build *b, const struct node *n, void *ctx)
 void
 build_upstream_proxy(struct build *b, const struct node *n, void *ctx)
 {
-	CLEANUP(buf_done) struct buf list;
+	CLEANUP(buf_done) struct buf list = { 0 };
 	struct str view;
 
 	(void)ctx;

@@ -142,7 +142,7 @@ on_tenant(struct build *b, const struct node *n, void *ctx)
 static void
 say_no_policy(struct build *b, const struct node *n)
 {
-	CLEANUP(buf_done) struct buf words;
+	CLEANUP(buf_done) struct buf words = { 0 };
 	struct str view = STR("");
 
 	buf_init(&words, 1 << 20);

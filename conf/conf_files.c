@@ -134,7 +134,7 @@ static enum status
 read_entry(struct conf_files *f, enum conf_kind kind, struct str dir, const char *name,
 	   struct report *r)
 {
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 
 	buf_init(&path, 8192);
 	buf_put(&path, dir);
@@ -147,7 +147,7 @@ read_entry(struct conf_files *f, enum conf_kind kind, struct str dir, const char
 static enum status
 read_folder(struct conf_files *f, enum conf_kind kind, struct str dir, struct report *r)
 {
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 	struct dirent **entries = NULL;
 	enum status st = ST_OK;
 
@@ -181,7 +181,7 @@ static enum status
 read_beside(struct conf_files *f, enum conf_kind kind, const char *path,
 	    const char *sub, struct report *r)
 {
-	CLEANUP(buf_done) struct buf dir;
+	CLEANUP(buf_done) struct buf dir = { 0 };
 	const char *slash = strrchr(path, '/');
 	struct str view;
 

@@ -16,7 +16,7 @@ put_one(struct buf *b, const struct image *im, enum image_section s, const void 
 	const struct image_ports *ports = table;
 	const struct image_ref *refs = table;
 	const struct cidr *cidrs = table;
-	CLEANUP(buf_done) struct buf text;
+	CLEANUP(buf_done) struct buf text = { 0 };
 	struct str out;
 
 	buf_init(&text, 1024);
@@ -60,7 +60,7 @@ put_list(struct buf *b, const struct image *im, const struct member *m)
 void
 describe_rule(struct buf *b, const struct image *im, uint32_t rule)
 {
-	CLEANUP(buf_done) struct buf where;
+	CLEANUP(buf_done) struct buf where = { 0 };
 	struct str text;
 	size_t n = 0;
 	const struct image_rule *r = image_rules(im, &n) + rule;

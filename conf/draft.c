@@ -259,7 +259,7 @@ write_all(int fd, struct str s)
 enum status
 draft_seal(struct draft *d, int *ret_memfd)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str bytes = STR("");
 
 	buf_init(&b, UINT32_MAX);

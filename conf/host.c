@@ -21,7 +21,7 @@ is_ascii(struct str s)
 static void
 say_not_ascii(struct report *r, const struct node *n)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	char *ace = NULL;
 
 	buf_init(&b, 1024);
@@ -85,7 +85,7 @@ say_bad(struct report *r, const struct node *n)
 static bool
 is_suffix(struct str name, int kind)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	const psl_ctx_t *psl = psl_builtin();
 
 	if (psl == NULL)

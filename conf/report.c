@@ -124,7 +124,7 @@ put_whole(struct buf *out, struct buf *line)
 void
 report_put(struct buf *b, struct report *r)
 {
-	CLEANUP(buf_done) struct buf line;
+	CLEANUP(buf_done) struct buf line = { 0 };
 	size_t all = r->errors + r->warnings;
 
 	buf_init(&line, 65536);

@@ -333,7 +333,7 @@ value_addr_port(struct report *r, const struct node *n, uint16_t default_port,
 bool
 value_sha256(struct report *r, const struct node *n, uint8_t ret_hash[32])
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, 64);
 	if (!is_scalar(r, n))

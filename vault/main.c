@@ -76,7 +76,7 @@ given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg
 static enum status
 answer_sign(struct keeper *k, struct line *line, const struct ask_msg *m)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct wire w = wire_from(m->body);
 	uint64_t segment = wire_u64(&w);
 	struct chain_hash head;

@@ -134,7 +134,7 @@ enum status
 signer_put(struct signer *s, uint64_t segment, const struct chain_hash *head,
 	   struct buf *b)
 {
-	CLEANUP(buf_done) struct buf text;
+	CLEANUP(buf_done) struct buf text = { 0 };
 	uint8_t sig[CHAIN_SIG];
 	struct str view;
 

@@ -24,7 +24,7 @@ put_clean(struct buf *b, struct str s)
 void
 log_write(const struct log *l, enum log_level level, const char *fmt, ...)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	char text[1024];
 	va_list ap;
 	struct str line;

@@ -24,7 +24,7 @@ enum { REPLY_MAX = 8 * 1024 * 1024, WAIT_S = 120, FDS_MAX = 16 };
 static enum status
 put_address(const struct admin_where *where, struct buf *state, struct buf *address)
 {
-	CLEANUP(buf_done) struct buf config;
+	CLEANUP(buf_done) struct buf config = { 0 };
 	struct image *im;
 	enum status st;
 
@@ -101,7 +101,7 @@ connect_tcp(struct str text)
 static enum status
 open_admin(const struct admin_where *where, struct buf *address, int *ret_fd)
 {
-	CLEANUP(buf_done) struct buf state;
+	CLEANUP(buf_done) struct buf state = { 0 };
 	struct str text = STR("");
 	enum status st;
 	int fd;
@@ -210,8 +210,8 @@ parse_reply(struct str in, struct admin_reply *ret_reply)
 	static const struct h1_limits limits = { .fields = 64,
 						 .line = 8192,
 						 .head = 16384 };
-	CLEANUP(arena_done) struct arena arena;
-	CLEANUP(buf_done) struct buf text;
+	CLEANUP(arena_done) struct arena arena = { 0 };
+	CLEANUP(buf_done) struct buf text = { 0 };
 	struct h1_read reader;
 	struct h1_body body;
 	struct head head;
@@ -241,8 +241,8 @@ static enum status
 exchange(int fd, const struct admin_wish *wish, struct str address,
 	 struct admin_reply *ret_reply)
 {
-	CLEANUP(buf_done) struct buf out;
-	CLEANUP(buf_done) struct buf in;
+	CLEANUP(buf_done) struct buf out = { 0 };
+	CLEANUP(buf_done) struct buf in = { 0 };
 	struct str text = STR("");
 	enum status st;
 
@@ -261,7 +261,7 @@ enum status
 admin_call(const struct admin_where *where, const struct admin_wish *wish,
 	   struct admin_reply *ret_reply)
 {
-	CLEANUP(buf_done) struct buf address;
+	CLEANUP(buf_done) struct buf address = { 0 };
 	enum status st;
 	int fd = -1;
 

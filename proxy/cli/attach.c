@@ -129,7 +129,7 @@ verify(const struct attach *a, bool with_nft)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		CLEANUP(buf_done) struct buf why;
+		CLEANUP(buf_done) struct buf why = { 0 };
 		buf_init(&why, 4096);
 		if (enter(a->pid, &why) == ST_OK && ns_verify(with_nft, &why) == ST_OK)
 			_exit(0);
@@ -143,7 +143,7 @@ verify(const struct attach *a, bool with_nft)
 NORETURN static void
 be_maker(const struct attach *a, int line)
 {
-	CLEANUP(buf_done) struct buf why;
+	CLEANUP(buf_done) struct buf why = { 0 };
 	struct ns_sockets s;
 
 	buf_init(&why, 4096);
@@ -179,8 +179,8 @@ make(const struct attach *a, struct buf *why, struct ns_sockets *ret_s)
 int
 cmd_attach(int argc, char **argv)
 {
-	CLEANUP(buf_done) struct buf why;
-	CLEANUP(buf_done) struct buf config;
+	CLEANUP(buf_done) struct buf why = { 0 };
+	CLEANUP(buf_done) struct buf config = { 0 };
 	struct attach a = { .config = NULL };
 	struct ns_sockets s;
 	uint64_t pid;

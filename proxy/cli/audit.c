@@ -135,7 +135,7 @@ show(struct audit *a, sqlite3 *db)
 static int
 run(struct audit *a)
 {
-	CLEANUP(buf_done) struct buf dir;
+	CLEANUP(buf_done) struct buf dir = { 0 };
 	sqlite3 *db = NULL;
 
 	buf_init(&dir, 4200);

@@ -25,7 +25,7 @@ struct wish {
 static bool
 take_place(struct str text, struct verify_place *ret_p)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct verify_place p;
 	struct str bytes, number = str_cut(&text, ':');
 
@@ -104,8 +104,8 @@ put_json(struct buf *b, const struct verify_result *r)
 int
 audit_verify(int argc, char **argv)
 {
-	CLEANUP(buf_done) struct buf dir;
-	CLEANUP(buf_done) struct buf text;
+	CLEANUP(buf_done) struct buf dir = { 0 };
+	CLEANUP(buf_done) struct buf text = { 0 };
 	struct wish w = { 0 };
 	struct verify_result r = { 0 };
 

@@ -40,8 +40,8 @@ put_text(const char *path, const char *text)
 static bool
 map_user(uid_t inner_uid, uid_t outer_uid, gid_t inner_gid, gid_t outer_gid)
 {
-	CLEANUP(buf_done) struct buf u;
-	CLEANUP(buf_done) struct buf g;
+	CLEANUP(buf_done) struct buf u = { 0 };
+	CLEANUP(buf_done) struct buf g = { 0 };
 
 	buf_init(&u, 64);
 	buf_init(&g, 64);
@@ -142,7 +142,7 @@ enter_again(void)
 static void
 cover(const struct box_wish *w, FILE *unix_list)
 {
-	CLEANUP(buf_done) struct buf why;
+	CLEANUP(buf_done) struct buf why = { 0 };
 
 	buf_init(&why, 4096);
 	enum status st = mask_all(unix_list, w->state_dir, &why);
@@ -217,7 +217,7 @@ pass_on(pid_t to, int *ret_status)
 NORETURN static void
 be_maker(const struct box_wish *w, int line, FILE *unix_list)
 {
-	CLEANUP(buf_done) struct buf why;
+	CLEANUP(buf_done) struct buf why = { 0 };
 	struct ns_sockets s = { .n = 0 };
 	uid_t uid = geteuid();
 	gid_t gid = getegid();

@@ -57,7 +57,7 @@ static void
 put_failure(struct check *c, const struct image *im, const struct conf_test *t,
 	    const struct verdict *v)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str text;
 
 	buf_init(&b, 8192);
@@ -120,7 +120,7 @@ exit_code(const struct check *c, const struct config *config)
 static void
 print_json(struct check *c, struct config *config, int code)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str view, failures;
 
 	buf_init(&b, OUT_MAX);
@@ -152,7 +152,7 @@ print_text(struct check *c, struct config *config)
 int
 cmd_check(int argc, char **argv)
 {
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 	struct check c = { 0 };
 	struct config config;
 

@@ -38,7 +38,7 @@ config_done(struct config *c)
 void
 config_say(struct config *c)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str view;
 
 	buf_init(&b, SAID_MAX);

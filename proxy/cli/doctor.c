@@ -145,7 +145,7 @@ check_nft(struct doctor *d)
 static void
 check_config(struct doctor *d)
 {
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 
 	buf_init(&path, 4096);
 	if (where_config(d->o.where.config, &path) != ST_OK)
@@ -160,7 +160,7 @@ check_config(struct doctor *d)
 static void
 check_state(struct doctor *d)
 {
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 	struct stat st;
 
 	buf_init(&path, 4096);

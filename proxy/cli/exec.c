@@ -175,7 +175,7 @@ make_env(const struct exec *e)
 static int
 run_in(struct exec *e, const struct admin_where *where)
 {
-	CLEANUP(buf_done) struct buf why;
+	CLEANUP(buf_done) struct buf why = { 0 };
 	struct box b;
 
 	buf_init(&why, 4096);

@@ -115,7 +115,7 @@ static void
 hear_json(void *ctx, uint32_t index, const struct image_rule *r)
 {
 	struct explain *e = ctx;
-	CLEANUP(buf_done) struct buf at;
+	CLEANUP(buf_done) struct buf at = { 0 };
 	struct str view = STR("");
 
 	if (e->rules++ >= RULES_MAX)
@@ -247,7 +247,7 @@ put_member(struct buf *b, const char *key, struct str value)
 static void
 put_rule_member(struct explain *e)
 {
-	CLEANUP(buf_done) struct buf at;
+	CLEANUP(buf_done) struct buf at = { 0 };
 	struct str view = STR("");
 
 	buf_init(&at, 8192);
@@ -260,7 +260,7 @@ put_rule_member(struct explain *e)
 static void
 put_dest_member(struct explain *e)
 {
-	CLEANUP(buf_done) struct buf at;
+	CLEANUP(buf_done) struct buf at = { 0 };
 	struct str view = STR("");
 
 	buf_init(&at, 512);
@@ -319,7 +319,7 @@ explain(struct explain *e)
 int
 cmd_explain(int argc, char **argv)
 {
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 	struct explain e = { .policy = POLICY_NONE };
 	struct config config;
 	int code = 2;

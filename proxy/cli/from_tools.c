@@ -77,7 +77,7 @@ view(const struct buf *b)
 static enum status
 ask_lines(struct finder *f, const char *const *argv)
 {
-	CLEANUP(buf_done) struct buf out;
+	CLEANUP(buf_done) struct buf out = { 0 };
 
 	buf_init(&out, OUT_MAX);
 	enum status st = tool_run(argv, &out);
@@ -119,7 +119,7 @@ ask_pip(struct finder *f)
 		"print(p.simple_url)\nprint('https://' + p.file_storage_domain + '/')",
 		NULL
 	};
-	CLEANUP(buf_done) struct buf out;
+	CLEANUP(buf_done) struct buf out = { 0 };
 	bool has_index = false;
 
 	buf_init(&out, OUT_MAX);
@@ -138,7 +138,7 @@ ask_npm(struct finder *f)
 {
 	static const char *const list[] = { "npm", "config", "list", "--json", NULL };
 	static const char *const one[] = { "npm", "config", "get", "registry", NULL };
-	CLEANUP(buf_done) struct buf out;
+	CLEANUP(buf_done) struct buf out = { 0 };
 	const char *key;
 	json_t *value;
 
@@ -170,7 +170,7 @@ static enum status
 ask_go(struct finder *f)
 {
 	static const char *const argv[] = { "go", "env", "GOPROXY", "GOSUMDB", NULL };
-	CLEANUP(buf_done) struct buf out;
+	CLEANUP(buf_done) struct buf out = { 0 };
 	struct dest d;
 
 	buf_init(&out, OUT_MAX);
@@ -209,7 +209,7 @@ add_cargo_download(struct finder *f, const char *path)
 static void
 add_cargo_index(struct finder *f, const char *dir, const char *entry)
 {
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 	struct str host = str_from(entry);
 	struct dest d;
 
@@ -315,7 +315,7 @@ print_one(struct buf *b, const struct found *f)
 int
 from_tools(int argc, char **argv)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct finder f = { 0 };
 	bool ok = argc > 1;
 

@@ -92,7 +92,7 @@ put_config(struct buf *b, const struct gate_wish *w, const char *dir)
 static enum status
 write_config(const struct gate_wish *w, struct gate *g)
 {
-	CLEANUP(buf_done) struct buf text;
+	CLEANUP(buf_done) struct buf text = { 0 };
 	const char *tmp = getenv("TMPDIR");
 	char path[4096];
 	struct str s;
@@ -122,7 +122,7 @@ write_config(const struct gate_wish *w, struct gate *g)
 NORETURN static void
 become_gateway(const struct gate *g, const char *exe, const char *config, int ready)
 {
-	CLEANUP(buf_done) struct buf log;
+	CLEANUP(buf_done) struct buf log = { 0 };
 	char number[12];
 
 	/* A terminal's interrupt is for the command; ours ends when we do. */
@@ -145,7 +145,7 @@ become_gateway(const struct gate *g, const char *exe, const char *config, int re
 static void
 show_log(const struct gate *g)
 {
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 	char line[512];
 
 	if (g->dir.len == 0)
@@ -162,7 +162,7 @@ show_log(const struct gate *g)
 static enum status
 start(struct gate *g)
 {
-	CLEANUP(buf_done) struct buf exe;
+	CLEANUP(buf_done) struct buf exe = { 0 };
 	int ends[2];
 	char ready = 0;
 
@@ -193,7 +193,7 @@ start(struct gate *g)
 static bool
 runs(const struct gate *g)
 {
-	CLEANUP(buf_done) struct buf sock;
+	CLEANUP(buf_done) struct buf sock = { 0 };
 	struct stat at;
 
 	buf_init(&sock, 4096);

@@ -56,7 +56,7 @@ put_pins(struct buf *b, const struct gateway_rules *r)
 	for (size_t i = 0; i < r->pins_n; i++) {
 		const struct gateway_pin *p = &r->pins[i];
 		const char *family = p->ip.family == 4 ? "ip" : "ip6";
-		CLEANUP(buf_done) struct buf ip;
+		CLEANUP(buf_done) struct buf ip = { 0 };
 		struct str text;
 		buf_init(&ip, 64);
 		addr_put(&ip, &p->ip);
@@ -80,7 +80,7 @@ put_pins(struct buf *b, const struct gateway_rules *r)
 	}
 	/* From any other port a pinned address is somebody else's. */
 	for (size_t i = 0; i < r->pins_n; i++) {
-		CLEANUP(buf_done) struct buf ip;
+		CLEANUP(buf_done) struct buf ip = { 0 };
 		struct str text;
 		buf_init(&ip, 64);
 		addr_put(&ip, &r->pins[i].ip);

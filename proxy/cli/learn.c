@@ -51,9 +51,9 @@ see(void *ctx, uint64_t seq, const struct row *r)
 int
 cmd_learn(int argc, char **argv)
 {
-	CLEANUP(buf_done) struct buf dir;
-	CLEANUP(buf_done) struct buf out;
-	CLEANUP(learned_done) struct learned l;
+	CLEANUP(buf_done) struct buf dir = { 0 };
+	CLEANUP(buf_done) struct buf out = { 0 };
+	CLEANUP(learned_done) struct learned l = { 0 };
 	struct wish w = { 0 };
 	sqlite3 *db = NULL;
 

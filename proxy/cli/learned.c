@@ -140,7 +140,7 @@ add_http(struct learned *l, struct learned_host *h, const struct row *r)
 static struct learned_host *
 host_of(struct learned *l, struct str name, bool is_tcp)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str key;
 
 	buf_init(&b, KEY_MAX);
@@ -164,7 +164,7 @@ host_of(struct learned *l, struct str name, bool is_tcp)
 static void
 put_aside(struct learned *l, const struct row *r)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str text;
 
 	buf_init(&b, (size_t)2 * ROW_FIELD_MAX);
@@ -311,7 +311,7 @@ put_rule(struct buf *b, struct learned_host *const *list, size_t n, const char *
 static bool
 is_needed(const struct learned *l, const struct learned_host *h)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str key;
 
 	if (h->is_tcp || h->ports_n > 0)
@@ -330,7 +330,7 @@ gather(struct learned *l, bool with_http, struct learned_host **list)
 	void *value;
 
 	while (map_next(&l->hosts, &at, &name, &value)) {
-		CLEANUP(buf_done) struct buf b;
+		CLEANUP(buf_done) struct buf b = { 0 };
 		struct learned_host *h = value;
 		if (!is_needed(l, h))
 			continue;
@@ -370,7 +370,7 @@ put_asides(struct learned *l, struct buf *b)
 void
 learned_put(struct learned *l, struct str sandbox, bool with_http, struct buf *b)
 {
-	CLEANUP(buf_done) struct buf name;
+	CLEANUP(buf_done) struct buf name = { 0 };
 	size_t room = num_max(l->hosts.len, 1);
 	struct learned_host **list =
 		arena_alloc(&l->arena, room * sizeof(struct learned_host *));

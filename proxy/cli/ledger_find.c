@@ -24,7 +24,7 @@ from_config(const char *config, struct buf *state)
 static enum status
 by_default(struct buf *state)
 {
-	CLEANUP(buf_done) struct buf config;
+	CLEANUP(buf_done) struct buf config = { 0 };
 
 	buf_init(&config, 4200);
 	if (where_config(NULL, &config) == ST_OK && buf_cstr(&config) != NULL)

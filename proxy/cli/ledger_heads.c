@@ -32,7 +32,7 @@ ledger_keys_load(struct ledger_keys *k, const char *dir)
 bool
 ledger_keys_has(const struct ledger_keys *k, struct str key)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str want, rest = str_of(k->text, k->n);
 
 	buf_init(&b, (size_t)2 * CHAIN_KEY);
@@ -48,7 +48,7 @@ ledger_keys_has(const struct ledger_keys *k, struct str key)
 static bool
 hear_line(struct str line, ledger_place_fn fn, void *ctx)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct verify_place p;
 	struct str link;
 

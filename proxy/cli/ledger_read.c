@@ -16,7 +16,7 @@ enum { US = 1000000 };
 enum status
 ledger_open(const char *dir, sqlite3 **ret_db)
 {
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 
 	buf_init(&path, 4200);
 	buf_putf(&path, "%s/ledger.db", dir);

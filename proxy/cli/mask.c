@@ -89,7 +89,7 @@ cover_file(const char *with, const char *path, struct buf *why)
 static enum status
 cover_sockets(FILE *list, struct buf *why)
 {
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 	char line[512];
 	enum status st = ST_OK;
 
@@ -153,7 +153,7 @@ replace_file(const char *path, const char *ours, struct str text, struct buf *wh
 	real[n] = '\0';
 	/* Relative links of /etc start with ../run, masked by an empty /run. */
 	const char *target = strncmp(real, "..", 2) == 0 ? real + 2 : real;
-	CLEANUP(buf_done) struct buf dir;
+	CLEANUP(buf_done) struct buf dir = { 0 };
 	buf_init(&dir, PATH_MAX);
 	for (const char *slash = strchr(target + 1, '/'); slash != NULL;
 	     slash = strchr(slash + 1, '/')) {

@@ -53,7 +53,7 @@ become(const char *const argv[], int input, bool quiet)
 		(void)dup2(null, STDERR_FILENO);
 	}
 	for (size_t i = 0; i < COUNT_OF(dirs); i++) {
-		CLEANUP(buf_done) struct buf path;
+		CLEANUP(buf_done) struct buf path = { 0 };
 		buf_init(&path, 256);
 		buf_putf(&path, "%s%s", dirs[i], argv[0]);
 		const char *p = buf_cstr(&path);
@@ -198,7 +198,7 @@ rules(void)
 	static const char *const flush[] = { "nft",  "delete",   "table",
 					     "inet", "sandgate", NULL };
 	static const char *const load[] = { "nft", "-f", "-", NULL };
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str text;
 
 	buf_init(&b, 4096);

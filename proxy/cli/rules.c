@@ -68,7 +68,7 @@ read_options(int argc, char **argv, struct rules *r)
 static int
 gateway(struct rules *r, struct buf *b)
 {
-	CLEANUP(buf_done) struct buf config;
+	CLEANUP(buf_done) struct buf config = { 0 };
 	struct str name = str_from(r->interface);
 
 	if (!gateway_is_ifname(name)) {
@@ -94,7 +94,7 @@ gateway(struct rules *r, struct buf *b)
 int
 cmd_rules(int argc, char **argv)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct rules r = { .config = NULL };
 	int code = 0;
 

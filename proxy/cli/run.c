@@ -58,8 +58,8 @@ become_super(const char *exe, const char *config, const char *ready_fd)
 int
 cmd_run(int argc, char **argv)
 {
-	CLEANUP(buf_done) struct buf config;
-	CLEANUP(buf_done) struct buf exe;
+	CLEANUP(buf_done) struct buf config = { 0 };
+	CLEANUP(buf_done) struct buf exe = { 0 };
 	struct run r = { NULL, NULL };
 
 	args_help(argc, argv, usage);

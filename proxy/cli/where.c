@@ -68,7 +68,7 @@ where_exe(const char *name, struct buf *b)
 enum status
 where_image(const char *config, struct image **ret_im)
 {
-	CLEANUP(buf_done) struct buf text;
+	CLEANUP(buf_done) struct buf text = { 0 };
 	CLEANUP(report_done) struct report report = { 0 };
 	int memfd = -1;
 	enum status st = report_init(&report);

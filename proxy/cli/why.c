@@ -175,7 +175,7 @@ put_related(void *ctx, uint64_t seq, const struct row *r)
 static enum status
 tell(sqlite3 *db, const struct why *w, struct related *x)
 {
-	CLEANUP(buf_done) struct buf bytes;
+	CLEANUP(buf_done) struct buf bytes = { 0 };
 	struct row r;
 
 	buf_init(&bytes, ROW_MAX);
@@ -206,7 +206,7 @@ tell(sqlite3 *db, const struct why *w, struct related *x)
 int
 cmd_why(int argc, char **argv)
 {
-	CLEANUP(buf_done) struct buf dir;
+	CLEANUP(buf_done) struct buf dir = { 0 };
 	struct related x = { 0 };
 	struct why w = { 0 };
 	sqlite3 *db = NULL;

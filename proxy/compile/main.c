@@ -27,7 +27,7 @@ struct outcome {
 static int
 open_beside(const char *config, struct str path)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	const char *slash = strrchr(config, '/');
 
 	buf_init(&b, PATH_MAX_LEN);
@@ -90,7 +90,7 @@ compile(struct outcome *o, struct report *r, const char *config)
 static bool
 tell(const struct outcome *o, struct report *r)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int) * FDS_MAX)];

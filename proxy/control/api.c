@@ -209,7 +209,7 @@ static enum status
 put_kinds(struct buf *b, const struct admin_conn *a)
 {
 	const json_t *kinds = json_object_get(a->request, "sockets"), *one;
-	CLEANUP(buf_done) struct buf text;
+	CLEANUP(buf_done) struct buf text = { 0 };
 	struct str joined;
 	size_t i;
 
@@ -249,7 +249,7 @@ api_attach(struct admin_conn *a)
 {
 	static const char *const keys[] = { "id", "user", "agent", "session",
 					    "policy" };
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	uint64_t cookie = 0;
 	struct str body = STR("");
 	enum status st = check_names(a);
@@ -284,7 +284,7 @@ static void
 api_detach(struct admin_conn *a)
 {
 	const struct who *w = who_by_id(a->control->role.who, get_text(a, "id"));
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	if (w == NULL || w->handle < HANDLE_ATTACHED) {
 		refuse(a, ST_NOT_FOUND);

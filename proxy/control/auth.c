@@ -27,7 +27,7 @@ has_token(const struct admin_conn *a)
 {
 	const struct field *f = head_find(&a->head, STR("authorization"));
 	struct str want = image_text(a->control->role.image, OPT_ADMIN_TOKEN_SHA256);
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	uint8_t hash[32];
 
 	if (f == NULL || !str_ieq(str_head(f->value, 7), STR("bearer ")))

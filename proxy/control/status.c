@@ -125,7 +125,7 @@ sources(const struct control *c, const struct who *w)
 		return all;
 	const struct addr *a = image_sources(c->role.image, s, &n);
 	for (size_t i = 0; i < n; i++) {
-		CLEANUP(buf_done) struct buf b;
+		CLEANUP(buf_done) struct buf b = { 0 };
 		struct str out = STR("");
 		buf_init(&b, 64);
 		addr_put(&b, &a[i]);

@@ -33,7 +33,7 @@ token_hash_eq(const uint8_t a[32], const uint8_t b[32])
 static void
 answer(struct control *c, const struct login *login, enum status st)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, 16);
 	buf_put_u16(&b, (uint16_t)st);
@@ -109,7 +109,7 @@ granted(void *ctx, enum status st, struct ask_msg *m)
 static enum status
 grant(struct control *c, int fd, const struct login *login)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct granted *g;
 	uint64_t cookie = 0;
 	enum status st = fd < 0 ? ST_BAD_MESSAGE : sock_cookie(fd, &cookie);

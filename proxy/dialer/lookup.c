@@ -20,7 +20,7 @@ struct lookup {
 static void
 answer(struct peer *p, uint32_t seq, const struct packet_answer *a)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, ANSWER_MAX);
 	buf_put_u16(&b, (uint16_t)a->st);

@@ -72,7 +72,7 @@ on_lost(void *ctx, struct ask_line *line, enum status why)
 static void
 grant_heard(struct peer *p, struct ask_msg *m)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct wire w = wire_from(m->body);
 	uint64_t cookie = wire_u64(&w);
 	uint32_t handle = wire_u32(&w);

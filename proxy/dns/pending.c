@@ -160,7 +160,7 @@ pending_new(const struct query *q)
 static enum status
 ask_dialer(struct pending *p, const struct query *q)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str body;
 	enum status st;
 

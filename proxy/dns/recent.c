@@ -36,7 +36,7 @@ put_key(char key[RECENT_KEY_MAX], const struct recent_question *q)
 static void
 tell_repeats(struct recent *r, struct entry *e)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct row row;
 
 	buf_init(&b, 64);

@@ -18,7 +18,7 @@ static bool
 has_key(const struct head *h)
 {
 	const struct field *f = head_get(h, TOKEN_SEC_WEBSOCKET_KEY);
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, KEY_BYTES + 2);
 	return f != NULL && head_count(h, TOKEN_SEC_WEBSOCKET_KEY) == 1 &&
@@ -55,7 +55,7 @@ bool
 ws_check_response(const struct head *response, const uint8_t digest[WS_DIGEST])
 {
 	const struct field *f = head_get(response, TOKEN_SEC_WEBSOCKET_ACCEPT);
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str want;
 
 	buf_init(&b, 64);

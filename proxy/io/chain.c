@@ -114,7 +114,7 @@ bool
 chain_is_signed(uint64_t segment, const struct chain_hash *head, struct str sig,
 		struct str key)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str text;
 	bool ok = false;
 
@@ -164,7 +164,7 @@ get_number(struct str *rest, struct str key, uint64_t *ret_v)
 bool
 chain_get_erasure(struct str text, struct chain_erasure *ret_e)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct chain_erasure e = { 0 };
 	struct str rest = text, bytes;
 

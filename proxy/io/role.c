@@ -29,7 +29,7 @@ static void
 answer(struct role_self *r, const struct ask_msg *m, enum status st,
        uint64_t generation)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str body;
 
 	buf_init(&b, 16);
@@ -377,7 +377,7 @@ role_start(struct role_self *r, enum role self, const struct role_hooks *hooks)
 static void
 answer_start(struct role_self *r, const struct jail_report *report)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, 16);
 	buf_put_u16(&b, ST_OK);

@@ -124,7 +124,7 @@ drain_add(struct drain *d, uint8_t slot, int memfd, int bell)
 static enum status
 note_lost(struct drain *d, const struct source *x, const char *what)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct row r = { .kind = ROW_LOST, .reason = ST_BAD_MESSAGE };
 
 	log_error(d->log, "slot %u: %s", x->slot, what);

@@ -83,7 +83,7 @@ heads_wanted(struct store *s, struct head *ret_head)
 static enum status
 append(const struct heads *h, const char *name, struct str text)
 {
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 	struct stat info = { 0 };
 
 	buf_init(&path, 4200);
@@ -108,8 +108,8 @@ append(const struct heads *h, const char *name, struct str text)
 static void
 rotate(const struct heads *h)
 {
-	CLEANUP(buf_done) struct buf from;
-	CLEANUP(buf_done) struct buf to;
+	CLEANUP(buf_done) struct buf from = { 0 };
+	CLEANUP(buf_done) struct buf to = { 0 };
 	struct stat info;
 
 	buf_init(&from, 4200);
@@ -125,7 +125,7 @@ rotate(const struct heads *h)
 static enum status
 put_line(struct heads *h, const struct head *x, struct str sig)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str line;
 
 	buf_init(&b, 512);
@@ -154,8 +154,8 @@ put_line(struct heads *h, const struct head *x, struct str sig)
 static enum status
 key_is_known(const struct heads *h, struct str key)
 {
-	CLEANUP(buf_done) struct buf path;
-	CLEANUP(buf_done) struct buf line;
+	CLEANUP(buf_done) struct buf path = { 0 };
+	CLEANUP(buf_done) struct buf line = { 0 };
 	char have[4096];
 	struct str want, rest;
 
@@ -236,7 +236,7 @@ heads_unsigned(struct heads *h, const struct head *x)
 bool
 heads_is_cut(const struct heads *h, const struct store *s, uint64_t *ret_seq)
 {
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 	char tail[1024];
 	struct stat info = { 0 };
 	struct str rest;

@@ -73,7 +73,7 @@ static void
 on_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 {
 	struct ledger *g = ctx;
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct wire w = wire_from(m->body);
 	struct str sandbox = wire_str(&w), text;
 
@@ -202,7 +202,7 @@ on_signed(void *ctx, enum status st, struct ask_msg *m)
 static enum status
 ask_to_sign(struct ledger *g)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str body;
 
 	buf_init(&b, 64);
@@ -335,7 +335,7 @@ on_super(void *ctx, unsigned events)
 static enum status
 note_damage(struct ledger *g, const char *what, uint64_t seq)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct row r = { .kind = ROW_LOST, .reason = ST_CONFLICT };
 
 	buf_init(&b, 200);

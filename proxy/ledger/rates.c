@@ -143,7 +143,7 @@ static enum status
 put_aggregate(struct store *s, const struct rate *x)
 {
 	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct row row = { .kind = ROW_AGGREGATE,
 			   .sandbox = name_of(x),
 			   .reason = x->code };

@@ -80,7 +80,7 @@ static enum status
 say(struct store *s, enum row_kind kind, struct str sandbox,
     const struct chain_erasure *e)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct row r = { .kind = kind, .sandbox = sandbox };
 
 	buf_init(&b, 256);
@@ -204,7 +204,7 @@ is_stale(const struct store *s, uint64_t now_us)
 static enum status
 act(struct store *s, uint64_t now_us)
 {
-	CLEANUP(buf_done) struct buf name;
+	CLEANUP(buf_done) struct buf name = { 0 };
 	struct span x = { 0 };
 	uint64_t closed = 0, bytes = 0;
 	enum status st = oldest(s, &x, &closed);

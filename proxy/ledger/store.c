@@ -128,7 +128,7 @@ prepare(struct store *s)
 enum status
 store_open(struct store *s, const char *dir, uint8_t slot)
 {
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 
 	*s = (struct store){ .ids = { .slot = slot } };
 	s->limits = (struct store_limits){ 100000, INT64_MAX / 1000, INT64_MAX };
@@ -261,7 +261,7 @@ end_segment(struct store *s)
 static enum status
 note(struct store *s, struct row *r)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str bytes;
 
 	r->id = row_next_id(&s->ids);
@@ -277,7 +277,7 @@ note(struct store *s, struct row *r)
 enum status
 store_cut(struct store *s)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct row r = { .kind = ROW_SEGMENT };
 
 	if (s->now.seq < s->now.first)

@@ -9,7 +9,7 @@
 static enum status
 tell(struct slot *slot, const struct attached *a, bool present)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str body;
 
 	buf_init(&b, 2048);
@@ -183,7 +183,7 @@ attach(struct super *s, struct ask_msg *m, uint32_t *ret_handle)
 void
 attach_heard(struct slot *control, struct ask_msg *m)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	uint32_t handle = HANDLE_NONE;
 	enum status st = attach(control->super, m, &handle);
 
@@ -213,7 +213,7 @@ detach(struct super *s, uint32_t handle)
 void
 detach_heard(struct slot *control, struct ask_msg *m)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct wire w = wire_from(m->body);
 	uint32_t handle = wire_u32(&w);
 	enum status st = wire_end(&w);

@@ -226,7 +226,7 @@ bind_listeners(struct super *s, const struct image *im, struct listeners *old,
 static bool
 unix_address(struct super *s, struct str name, struct sockaddr_un *ret_sa)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	const char *path;
 
 	buf_init(&b, sizeof ret_sa->sun_path - 1);

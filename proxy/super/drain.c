@@ -57,7 +57,7 @@ drained(void *ctx, enum status st, struct ask_msg *m)
 static void
 ask_drain(struct slot *slot, uint64_t deadline_ms)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	/* One that died a moment ago has no rings yet: drain_serves() asks it. */
 	if (slot->state == SLOT_STARTING && slot->line != NULL)

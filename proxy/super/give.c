@@ -17,7 +17,7 @@ enum status
 give(struct slot *slot, enum give kind, uint32_t index, const char *text,
      const int *fds, size_t fds_n)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str body;
 
 	buf_init(&b, 1024);
@@ -135,7 +135,7 @@ give_all_stats(struct slot *control)
 static enum status
 give_state(struct slot *slot)
 {
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 	struct super *s = slot->super;
 	enum status st;
 	int fd;

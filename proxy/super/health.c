@@ -42,7 +42,7 @@ put_listeners(struct buf *b, const struct super *s)
 void
 health_heard(struct slot *control, struct ask_msg *m)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct super *s = control->super;
 	struct str body;
 	enum status st;

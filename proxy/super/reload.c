@@ -25,7 +25,7 @@ struct reload {
 static void
 answer(struct reload *r)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str body;
 
 	if (r->asker == NULL)
@@ -77,7 +77,7 @@ static void
 refuse(struct reload *r, enum status st)
 {
 	struct super *s = r->super;
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	r->st = st;
 	buf_init(&b, 16);
@@ -128,7 +128,7 @@ is_same_layout(const struct listeners *a, const struct listeners *b)
 static enum status
 commit_slot(struct reload *r, struct slot *slot, bool is_same)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	enum status st = ST_OK;
 
 	buf_init(&b, 16);
@@ -223,7 +223,7 @@ static void
 prepare_all(struct reload *r)
 {
 	struct super *s = r->super;
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, 16);
 	buf_put_u64(&b, r->next.generation);
@@ -305,7 +305,7 @@ static void
 compiled(struct super *s, enum status st, struct policy *p, struct str text)
 {
 	struct reload *r = s->reload;
-	CLEANUP(buf_done) struct buf why;
+	CLEANUP(buf_done) struct buf why = { 0 };
 
 	buf_init(&why, 1024);
 	buf_put(&r->messages, text);

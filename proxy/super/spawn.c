@@ -349,7 +349,7 @@ static void
 prepared(void *ctx, enum status st, struct ask_msg *m)
 {
 	struct slot *slot = ctx;
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	if (!step_is_ok(slot, "PREPARE", st, m))
 		return;
@@ -365,7 +365,7 @@ void
 spawn_policy(struct slot *slot)
 {
 	struct super *s = slot->super;
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	enum status st;
 
 	if (slot->line == NULL)

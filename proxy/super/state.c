@@ -59,7 +59,7 @@ enum status
 state_open(struct super *s, struct buf *why)
 {
 	struct str text = image_text(s->policy.image, OPT_STATE_DIR);
-	CLEANUP(buf_done) struct buf path;
+	CLEANUP(buf_done) struct buf path = { 0 };
 
 	buf_init(&s->state_dir, 4096);
 	buf_init(&path, 4096);

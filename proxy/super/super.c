@@ -110,7 +110,7 @@ make_all(struct super *s, struct buf *why)
 void
 super_begin(struct super *s, struct policy *p)
 {
-	CLEANUP(buf_done) struct buf why;
+	CLEANUP(buf_done) struct buf why = { 0 };
 	enum status st;
 
 	buf_init(&why, 8192);

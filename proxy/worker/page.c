@@ -73,7 +73,7 @@ last_arrived(void *ctx, enum status st, struct ask_msg *m)
 static void
 ask_last(struct turn *t)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str body;
 	struct ask_line *ledger = t->c->w->ledger;
 
@@ -100,7 +100,7 @@ static const struct {
 void
 page_serve(struct turn *t)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str text;
 	enum method m = t->request.method_id;
 

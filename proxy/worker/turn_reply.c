@@ -134,8 +134,8 @@ final_head(struct turn *t, struct gather *g)
 static void
 upgrade(struct turn *t, struct gather *g, struct str rest)
 {
-	CLEANUP(buf_done) struct buf first;
-	CLEANUP(buf_done) struct buf ahead;
+	CLEANUP(buf_done) struct buf first = { 0 };
+	CLEANUP(buf_done) struct buf ahead = { 0 };
 	uint8_t digest[WS_DIGEST];
 	struct h1_frame f = h1_frame_of(&t->response);
 	struct conn *c = t->c;

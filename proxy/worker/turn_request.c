@@ -31,7 +31,7 @@ hand_back(struct turn *t, struct str in)
 	/* As much as proxy_in needs to see, or it would come straight back. */
 	if (c->way != CONN_PROXY || !str_eq(str_head(in, word.n), str_head(word, in.n)))
 		return false;
-	CLEANUP(buf_done) struct buf copy;
+	CLEANUP(buf_done) struct buf copy = { 0 };
 	struct str seen;
 	buf_init(&copy, in.n);
 	buf_put(&copy, in);

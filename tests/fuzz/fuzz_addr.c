@@ -15,7 +15,7 @@ enum { TEXT_MAX = 80 };
 static void
 reads_as_the_library_does(struct str in)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	char text[TEXT_MAX + 1] = { 0 };
 	unsigned char want[16];
 	struct addr a = { 0 }, again;

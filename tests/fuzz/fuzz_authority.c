@@ -108,7 +108,7 @@ put_hello(struct buf *b, struct str name)
 static enum status
 by_hello(struct str host, struct buf *b, struct dest *ret_d)
 {
-	CLEANUP(buf_done) struct buf scratch;
+	CLEANUP(buf_done) struct buf scratch = { 0 };
 	struct hello h;
 
 	buf_init(&scratch, HELLO_MAX);
@@ -127,7 +127,7 @@ need_agreement(struct str host)
 	size_t taken = 0;
 
 	for (size_t i = 0; i < COUNT_OF(ways); i++) {
-		CLEANUP(buf_done) struct buf b;
+		CLEANUP(buf_done) struct buf b = { 0 };
 		buf_init(&b, 1 << 12);
 		if (ways[i](host, &b, &d) != ST_OK)
 			continue;
@@ -158,7 +158,7 @@ need_same_authority(struct str in)
 static void
 need_same_when_sent(enum method m, struct str in)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str sent;
 	struct uri u, again;
 

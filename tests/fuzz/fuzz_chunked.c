@@ -48,7 +48,7 @@ feed(struct arena *a, const struct h1_limits *lim, struct str in, size_t piece,
 static void
 need_round_trip(struct str payload, const struct head *trailers, size_t piece)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct arena a;
 	struct head of;
 	struct result r;

@@ -52,7 +52,7 @@ answers_are_well_formed(const struct dnsmsg_query *q)
 static void
 name_is_plain_and_comes_back(const struct dnsmsg_query *q)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str name = str_of(q->name, q->name_len);
 	struct dnsmsg_query again;
 

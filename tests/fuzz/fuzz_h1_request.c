@@ -30,8 +30,8 @@ write_one(struct buf *b, const struct head *h, const struct uri *u)
 static void
 need_round_trip(const struct head *h)
 {
-	CLEANUP(buf_done) struct buf b;
-	CLEANUP(buf_done) struct buf c;
+	CLEANUP(buf_done) struct buf b = { 0 };
+	CLEANUP(buf_done) struct buf c = { 0 };
 	struct arena a;
 	struct head again;
 	struct uri u, v;
@@ -60,7 +60,7 @@ need_round_trip(const struct head *h)
 static void
 need_same_at_parent(const struct head *h)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct arena a;
 	struct head again;
 	struct h1_frame f = h1_frame_of(h);

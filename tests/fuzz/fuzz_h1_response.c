@@ -35,8 +35,8 @@ write_one(struct buf *b, const struct head *h)
 static void
 need_round_trip(const struct head *h, enum method asked)
 {
-	CLEANUP(buf_done) struct buf b;
-	CLEANUP(buf_done) struct buf c;
+	CLEANUP(buf_done) struct buf b = { 0 };
+	CLEANUP(buf_done) struct buf c = { 0 };
 	struct arena a;
 	struct head again;
 	struct str first, second;

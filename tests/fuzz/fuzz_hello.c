@@ -26,7 +26,7 @@ peek(struct str wire, struct buf *scratch, struct hello *h)
 static void
 segments_do_not_matter(struct str wire)
 {
-	CLEANUP(buf_done) struct buf scratch;
+	CLEANUP(buf_done) struct buf scratch = { 0 };
 	struct hello whole, part;
 	enum status want, got = ST_AGAIN;
 	size_t step = wire.n < 600 ? 1 : wire.n / 97 + 1;

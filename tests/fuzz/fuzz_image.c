@@ -70,7 +70,7 @@ ask_policy(const struct image *im, uint32_t policy, const char *host,
 static void
 ask_all(const struct image *im)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct addr source = { 4, { 10, 0, 0, 2 } };
 	struct who_table *t;
 	size_t n, at = 0;
@@ -115,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct image *im;
 
 	buf_init(&b, 1 << 20);

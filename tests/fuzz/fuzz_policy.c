@@ -25,7 +25,7 @@ put_name(struct buf *b, uint8_t choice)
 static struct image *
 make(const uint8_t *data, size_t n, bool is_deny)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct conf_files files;
 	struct report r;
 	struct conf *c = NULL;
@@ -155,7 +155,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	struct image *im = make(data + 1, rules, data[0] & 1);
 	for (size_t i = 1 + rules; i < size && i < 1 + 2 * NAMES; i++) {
-		CLEANUP(buf_done) struct buf b;
+		CLEANUP(buf_done) struct buf b = { 0 };
 		struct str name;
 		buf_init(&b, 300);
 		if (data[i] & 0x80)

@@ -18,7 +18,7 @@ round_trip(const struct row *r, struct row *ret_got, struct buf *b)
 static void
 check_json(const struct row *r)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	/* At worst each byte of a field becomes six. */
 	buf_init(&b, (size_t)8 * ROW_MAX);
@@ -53,7 +53,7 @@ check_text(struct str text)
 static void
 check_long(struct str text)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, (size_t)4 * ROW_MAX);
 	while (text.n > 0 && b.len < (size_t)3 * ROW_FIELD_MAX)
@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str in = str_of(data, size);
 	struct row r;
 

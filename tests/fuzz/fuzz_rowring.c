@@ -117,7 +117,7 @@ lie(struct input *in, char *map)
 static void
 compare(const char *map, struct rowring *r)
 {
-	CLEANUP(buf_done) struct buf row;
+	CLEANUP(buf_done) struct buf row = { 0 };
 	uint64_t at = word_at(map + TAIL_AT);
 	enum status st = ST_OK;
 	struct str expected;

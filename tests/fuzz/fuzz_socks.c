@@ -59,7 +59,7 @@ need_bytes(const struct buf *b, struct str s, size_t size)
 static void
 login_round_trip(struct str s)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct socks_login l;
 
 	buf_init(&b, 1000);
@@ -74,7 +74,7 @@ login_round_trip(struct str s)
 static void
 request_round_trip(struct str s)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct socks_request r;
 
 	buf_init(&b, 1000);
@@ -95,7 +95,7 @@ request_round_trip(struct str s)
 static void
 reply_is_honest(enum status st)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, 100);
 	socks_put_reply(&b, st);

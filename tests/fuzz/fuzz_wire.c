@@ -64,7 +64,7 @@ read_one(struct wire *w, struct model *m, uint8_t kind)
 static void
 round_trip(struct str s)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str body;
 
 	buf_init(&b, 1 << 17);

@@ -28,7 +28,7 @@ key_of(const struct head *h)
 static void
 need_same_upstream(const struct head *h)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct arena a;
 	struct h1_read r;
 	struct head again;
@@ -54,7 +54,7 @@ need_same_upstream(const struct head *h)
 static void
 need_digest_input(const struct head *h)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, 100);
 	ws_put_digest_input(&b, h);
@@ -65,7 +65,7 @@ need_digest_input(const struct head *h)
 static void
 check_answer(struct arena *a, struct str in)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct h1_read r;
 	struct head h;
 	uint8_t other[WS_DIGEST];

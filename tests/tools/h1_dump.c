@@ -79,8 +79,8 @@ read_head(struct dump *d, struct arena *a, struct head *h)
 static enum status
 read_body(struct dump *d, const struct head *h, struct buf *b)
 {
-	CLEANUP(buf_done) struct buf payload;
-	CLEANUP(h1_body_done) struct h1_body body;
+	CLEANUP(buf_done) struct buf payload = { 0 };
+	CLEANUP(h1_body_done) struct h1_body body = { 0 };
 	enum status st = ST_AGAIN;
 	size_t used = 0;
 
@@ -108,7 +108,7 @@ read_body(struct dump *d, const struct head *h, struct buf *b)
 static enum status
 dump_message(struct dump *d)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct arena a;
 	struct head h;
 

@@ -58,7 +58,7 @@ bench_row(struct row_ids *ids, uint64_t n)
 static inline void
 bench_add(struct store *s, const struct row *r)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str bytes;
 
 	buf_init(&b, ROW_MAX);
@@ -95,7 +95,7 @@ bench_key(unsigned char fill)
 static inline enum status
 bench_sign_one(struct heads *h, struct store *s, EVP_PKEY *key, const struct head *x)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	unsigned char sig[CHAIN_SIG], pub[CHAIN_KEY];
 	size_t sig_n = sizeof sig, pub_n = sizeof pub;
 	struct str text;

@@ -37,7 +37,7 @@ make_memfd(const char *text, struct report *r, int *ret_memfd)
 static inline enum status
 make_messages(const char *text, struct buf *b)
 {
-	CLEANUP(report_done) struct report r;
+	CLEANUP(report_done) struct report r = { 0 };
 	int fd = -1;
 
 	assert_int_equal(report_init(&r), ST_OK);
@@ -51,8 +51,8 @@ make_messages(const char *text, struct buf *b)
 static inline struct image *
 make_image(const char *text)
 {
-	CLEANUP(report_done) struct report r;
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(report_done) struct report r = { 0 };
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct image *im = NULL;
 	int fd = -1;
 

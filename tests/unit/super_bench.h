@@ -55,7 +55,7 @@ static inline void
 tell_number(struct scene *s, enum ask a, uint64_t generation, const int *fds,
 	    size_t fds_n)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, 16);
 	buf_put_u64(&b, generation);
@@ -66,7 +66,7 @@ static inline void
 give(struct scene *s, enum give kind, uint32_t index, struct str text, const int *fds,
      size_t fds_n)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, 100);
 	give_put(&b, kind, index, text);

@@ -22,7 +22,7 @@ of(const char *text)
 static void
 expect_text(const struct addr *a, const char *want)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, 64);
 	addr_put(&b, a);

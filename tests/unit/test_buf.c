@@ -12,7 +12,7 @@
 static void
 a_message_is_put_together_and_asked_for_once(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str s;
 
 	(void)state;
@@ -32,7 +32,7 @@ decimals_are_what_printf_makes_of_them(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(all); i++) {
-		CLEANUP(buf_done) struct buf b;
+		CLEANUP(buf_done) struct buf b = { 0 };
 		buf_init(&b, 64);
 		buf_put_dec(&b, all[i]);
 		(void)snprintf(expected, sizeof expected, "%llu",
@@ -44,7 +44,7 @@ decimals_are_what_printf_makes_of_them(void **state)
 static void
 the_limit_is_exact_and_the_first_failure_sticks(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str s = STR("untouched");
 
 	(void)state;
@@ -62,7 +62,7 @@ the_limit_is_exact_and_the_first_failure_sticks(void **state)
 static void
 a_length_near_the_end_of_the_number_line_does_not_wrap(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str s;
 
 	(void)state;

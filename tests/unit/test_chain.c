@@ -12,7 +12,7 @@
 static void
 a_digest_is_sha256_and_a_link_covers_what_is_before_it(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct chain_hash zero = { { 0 } }, digest = chain_digest(STR("abc"));
 
 	(void)state;
@@ -31,7 +31,7 @@ a_digest_is_sha256_and_a_link_covers_what_is_before_it(void **state)
 static void
 an_erasure_is_told_and_read_back_and_nothing_else_is(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct chain_erasure e = { .segment = 3, .count = 412 }, back = { 0 };
 	struct str text;
 

@@ -240,7 +240,7 @@ every_fault_is_told_with_its_place_in_one_go(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		CLEANUP(buf_done) struct buf b;
+		CLEANUP(buf_done) struct buf b = { 0 };
 		buf_init(&b, 65536);
 		enum status st = make_messages(rows[i].text, &b);
 		const char *got = buf_cstr(&b);
@@ -338,7 +338,7 @@ listeners_and_sandboxes_arrive_in_the_image(void **state)
 static void
 a_policy_may_live_in_a_file_of_its_own(void **state)
 {
-	CLEANUP(report_done) struct report r;
+	CLEANUP(report_done) struct report r = { 0 };
 	struct conf_files files;
 	struct conf *c;
 	struct image *im;
@@ -385,8 +385,8 @@ a_policy_may_live_in_a_file_of_its_own(void **state)
 static void
 the_files_beside_the_main_one_are_read(void **state)
 {
-	CLEANUP(report_done) struct report r;
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(report_done) struct report r = { 0 };
+	CLEANUP(buf_done) struct buf b = { 0 };
 	char dir[] = "/tmp/sandgate-conf-XXXXXX", path[64], sub[64];
 	int fd;
 
@@ -422,8 +422,8 @@ the_files_beside_the_main_one_are_read(void **state)
 static void
 a_file_that_is_not_there_is_said_so(void **state)
 {
-	CLEANUP(report_done) struct report r;
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(report_done) struct report r = { 0 };
+	CLEANUP(buf_done) struct buf b = { 0 };
 	int fd;
 
 	(void)state;

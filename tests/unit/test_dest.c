@@ -23,7 +23,7 @@ expect(const char *text, enum status got, enum status want)
 static void
 expect_authority(const char *text, uint16_t default_port, const char *want)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct dest d;
 
 	buf_init(&b, 300);

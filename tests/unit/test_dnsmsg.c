@@ -79,7 +79,7 @@ edns_sizes_are_kept_within_bounds(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(cases); i++) {
-		CLEANUP(buf_done) struct buf b;
+		CLEANUP(buf_done) struct buf b = { 0 };
 		struct dnsmsg_query q;
 
 		buf_init(&b, 200);
@@ -159,7 +159,7 @@ a_name_of_253_bytes_is_the_longest(void **state)
 {
 	(void)state;
 	for (size_t last = 59; last <= 63; last++) {
-		CLEANUP(buf_done) struct buf b;
+		CLEANUP(buf_done) struct buf b = { 0 };
 		static const char label[64] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 					      "aaaaaaaaaaaaaaaaaaaaaaa";
 
@@ -197,7 +197,7 @@ what_is_no_query_gets_no_answer_and_other_opcodes_their_own(void **state)
 static void
 addresses_of_the_asked_family_are_answered(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	const struct addr addrs[] = { { 4, { 192, 0, 2, 1 } },
 				      { 6, { 0x20, 1, 0x0d, 0xb8 } },
 				      { 4, { 192, 0, 2, 2 } } };
@@ -259,7 +259,7 @@ nodata_has_a_soa_and_failures_do_not(void **state)
 static void
 extended_codes_come_back_whole(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct dnsmsg_query q = query(&b, "ok.test", DNSMSG_A, 600);
 	struct dnsmsg_answer a = { .rcode = DNSMSG_BADVERS };
 
@@ -270,7 +270,7 @@ extended_codes_come_back_whole(void **state)
 static void
 what_does_not_fit_a_datagram_is_truncated_and_whole_over_tcp(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct addr many[40];
 	struct dnsmsg_query q = query(&b, "many.example.test", DNSMSG_AAAA, 600);
 	struct dnsmsg_answer a = { .addrs = many, .addrs_n = COUNT_OF(many) };
@@ -291,7 +291,7 @@ what_does_not_fit_a_datagram_is_truncated_and_whole_over_tcp(void **state)
 static void
 the_longest_name_leaves_room_for_any_answer(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	char name[254];
 	struct addr many[DNSMSG_ADDRS_MAX] = { 0 };
 	struct dnsmsg_query q;

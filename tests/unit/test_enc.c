@@ -25,7 +25,7 @@ base64_goes_there_and_back(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		CLEANUP(buf_done) struct buf b;
+		CLEANUP(buf_done) struct buf b = { 0 };
 		buf_init(&b, 64);
 		enc_put_base64(&b, str_from(rows[i][0]));
 		assert_string_equal(buf_cstr(&b), rows[i][1]);
@@ -42,7 +42,7 @@ base64_has_one_spelling(void **state)
 		"Zh==", "Zm9=",   "Z",    "Zg=",  "Zg===",
 		"Z=g=", "Zm9v\n", "Zm-v", "====", "Zg==Zg=="
 	};
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
 	buf_init(&b, 64);
@@ -56,7 +56,7 @@ base64_has_one_spelling(void **state)
 static void
 hex_goes_there_and_back(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
 	buf_init(&b, 64);
@@ -79,7 +79,7 @@ ids_sort_as_their_values(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(ids); i++) {
-		CLEANUP(buf_done) struct buf b;
+		CLEANUP(buf_done) struct buf b = { 0 };
 		struct str text;
 		buf_init(&b, 64);
 		enc_put_id(&b, ids[i]);

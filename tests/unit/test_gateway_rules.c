@@ -38,7 +38,7 @@ all_that_is_not_redirected_is_dropped_in_both_directions(void **state)
 	struct gateway_rules r = { .interface = "br0",
 				   .tcp_port = 15001,
 				   .dns_port = 5353 };
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
 	buf_init(&b, 16384);
@@ -57,7 +57,7 @@ pinned_neighbours_exchange_no_frames(void **state)
 {
 	struct gateway_pin pin = { 0 };
 	struct gateway_rules r = { .interface = "br0", .pins = &pin, .pins_n = 1 };
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
 	buf_init(&b, 16384);

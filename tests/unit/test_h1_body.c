@@ -24,7 +24,7 @@ feed_within(const struct h1_limits *lim, enum body_kind kind, uint64_t length,
 	    struct str in, size_t step)
 {
 	struct result r = { .st = ST_AGAIN };
-	CLEANUP(buf_done) struct buf out;
+	CLEANUP(buf_done) struct buf out = { 0 };
 	struct h1_body b;
 	struct arena a;
 	struct head h;
@@ -148,7 +148,7 @@ a_trailer_that_frames_is_an_error(void **state)
 static void
 a_flood_of_extensions_or_trailers_ends(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
 	buf_init(&b, 1 << 20);
@@ -172,7 +172,7 @@ a_flood_of_extensions_or_trailers_ends(void **state)
 static void
 a_narrow_line_limit_holds_for_trailers_only(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
 	buf_init(&b, 1024);

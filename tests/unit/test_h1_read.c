@@ -236,7 +236,7 @@ a_request_line_has_three_parts_and_one_version(void **state)
 static enum status
 flood(const char *prefix, const char *unit, size_t n, const char *suffix, size_t step)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct arena a;
 	struct head h;
 	struct str in;

@@ -31,7 +31,7 @@ read_head(struct arena *a, const char *text, bool is_response, enum method asked
 static void
 expect_request(const char *in, const struct h1_frame *over, const char *want)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct arena a;
 	struct head h = read_head(&a, in, false, METHOD_OTHER);
 	struct h1_frame f = h1_frame_of(&h);
@@ -50,7 +50,7 @@ static void
 expect_response(const char *in, enum method asked, const struct h1_frame *over,
 		const char *want)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct arena a;
 	struct head h = read_head(&a, in, true, asked);
 	struct h1_frame f = h1_frame_of(&h);
@@ -180,7 +180,7 @@ a_length_without_a_body_is_kept_only_where_it_describes_one(void **state)
 static void
 trailers_lose_what_must_not_come_late(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct arena a;
 	struct head of =
 		read_head(&a,

@@ -40,7 +40,7 @@ add_ext(struct made *m, uint16_t type, struct str data)
 static void
 add_name(struct made *m, struct str name)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, 1000);
 	buf_put_u16(&b, (uint16_t)(name.n + 3));
@@ -157,7 +157,7 @@ every_prefix_is_incomplete_and_every_cut_into_records_gives_the_same(void **stat
 	add_versions(&m);
 	for (size_t i = 0; i < COUNT_OF(cuts); i++) {
 		struct str wire = make_wire(&m, cuts[i]);
-		CLEANUP(buf_done) struct buf scratch;
+		CLEANUP(buf_done) struct buf scratch = { 0 };
 		struct hello h;
 
 		buf_init(&scratch, HELLO_MAX);
@@ -390,7 +390,7 @@ static void
 a_hundred_protocols_are_read(void **state)
 {
 	MADE_M();
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str list, name;
 	struct hello h;
 	size_t n = 0;

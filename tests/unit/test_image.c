@@ -40,7 +40,7 @@ open_bytes(const void *p, size_t n, struct image **ret_im)
 static void
 take_bytes(struct buf *b)
 {
-	CLEANUP(report_done) struct report r;
+	CLEANUP(report_done) struct report r = { 0 };
 	int fd = -1;
 	char chunk[4096];
 
@@ -56,7 +56,7 @@ take_bytes(struct buf *b)
 static void
 only_a_sealed_descriptor_opens(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct image *im;
 
 	(void)state;
@@ -75,7 +75,7 @@ only_a_sealed_descriptor_opens(void **state)
 static void
 an_image_of_another_length_does_not_open(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct image *im;
 
 	(void)state;
@@ -90,7 +90,7 @@ an_image_of_another_length_does_not_open(void **state)
 static void
 a_table_that_leaves_the_image_does_not_open(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct image *im;
 	struct image_header good, h;
 
@@ -117,7 +117,7 @@ a_table_that_leaves_the_image_does_not_open(void **state)
 static void
 an_option_out_of_bounds_does_not_open(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct image *im;
 	struct image_header h;
 	struct image_option o;
@@ -142,7 +142,7 @@ an_option_out_of_bounds_does_not_open(void **state)
 static void
 a_reference_that_leaves_its_table_is_refused_or_harmless(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	const struct addr source = { 4, { 10, 0, 0, 2 } };
 	size_t refused = 0, n;
 

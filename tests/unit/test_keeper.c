@@ -90,7 +90,7 @@ tear_down(void **state)
 static void
 ask_sign(struct keeper *k, uint64_t segment, const struct chain_hash *head)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, 100);
 	buf_put_u64(&b, segment);

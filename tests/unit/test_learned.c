@@ -20,8 +20,8 @@ see(struct learned *l, enum row_kind kind, enum status reason, const char *host)
 static void
 hosts_with_the_same_ports_share_a_rule_and_siblings_become_a_pattern(void **state)
 {
-	CLEANUP(learned_done) struct learned l;
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(learned_done) struct learned l = { 0 };
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
 	learned_init(&l);
@@ -50,8 +50,8 @@ hosts_with_the_same_ports_share_a_rule_and_siblings_become_a_pattern(void **stat
 static void
 no_pattern_ever_covers_a_public_suffix(void **state)
 {
-	CLEANUP(learned_done) struct learned l;
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(learned_done) struct learned l = { 0 };
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
 	learned_init(&l);
@@ -72,8 +72,8 @@ no_pattern_ever_covers_a_public_suffix(void **state)
 static void
 what_no_rule_should_allow_is_told_and_not_allowed(void **state)
 {
-	CLEANUP(learned_done) struct learned l;
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(learned_done) struct learned l = { 0 };
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
 	learned_init(&l);
@@ -92,8 +92,8 @@ what_no_rule_should_allow_is_told_and_not_allowed(void **state)
 static void
 methods_and_paths_of_plain_http_are_written_when_asked_for(void **state)
 {
-	CLEANUP(learned_done) struct learned l;
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(learned_done) struct learned l = { 0 };
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct row r = { .kind = ROW_REQUEST,
 			 .host = STR("api.example.com:80"),
 			 .method = STR("GET"),
@@ -131,7 +131,7 @@ since_takes_a_time_or_how_long_ago(void **state)
 static void
 a_line_for_people_can_not_move_the_cursor(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	const struct row r = { .kind = ROW_DENY,
 			       .reason = ST_DENIED,
 			       .host = STR("\x1b[2Jx\ny\x9b:443") };

@@ -154,7 +154,7 @@ static void
 a_crash_between_commit_and_advance_stores_nothing_twice(void **state)
 {
 	struct bench *b = *state;
-	CLEANUP(buf_done) struct buf bytes;
+	CLEANUP(buf_done) struct buf bytes = { 0 };
 	struct rowring *reader = NULL;
 	struct chain_hash digest = { { 0 } };
 	struct row r;
@@ -216,7 +216,7 @@ static void
 refusals_above_the_limit_are_counted_and_the_count_outlives_the_process(void **state)
 {
 	struct bench *b = *state;
-	CLEANUP(buf_done) struct buf json;
+	CLEANUP(buf_done) struct buf json = { 0 };
 	struct row r = bench_row(&b->ids, 0);
 
 	b->drain.rates.limit = 50;
@@ -396,7 +396,7 @@ static void
 the_last_refusals_are_answered_newest_first_also_after_a_restart(void **state)
 {
 	struct bench *b = *state;
-	CLEANUP(buf_done) struct buf json;
+	CLEANUP(buf_done) struct buf json = { 0 };
 
 	put(b, 0, 200);
 	drain_all(b);

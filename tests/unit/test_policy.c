@@ -180,7 +180,7 @@ every_question_of_the_table_has_its_one_answer(void **state)
 static void
 a_decision_names_its_rule_by_file_and_line(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	const struct image *im = *state;
 	struct dest d = dest_of("bad.wild.test", 443);
 	struct policy_question q = { .policy = image_policy_by_name(im, STR("p")),
@@ -350,7 +350,7 @@ each_address_is_judged_before_it_is_dialled(void **state)
 static void
 a_hundred_thousand_hosts_are_found_and_nothing_else(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
 	buf_init(&b, 8 << 20);
@@ -361,7 +361,7 @@ a_hundred_thousand_hosts_are_found_and_nothing_else(void **state)
 	const char *all = buf_cstr(&b);
 	assert_non_null(all);
 	/* close the quotes that the wildcards opened */
-	CLEANUP(buf_done) struct buf c;
+	CLEANUP(buf_done) struct buf c = { 0 };
 	buf_init(&c, 9 << 20);
 	struct str rest = str_from(all);
 	while (rest.n > 0) {

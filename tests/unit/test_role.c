@@ -140,7 +140,7 @@ give_all(struct scene *s)
 static void
 tell_sandbox(struct scene *s, uint32_t handle, bool present)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, 200);
 	buf_put_u32(&b, handle);
@@ -169,7 +169,7 @@ a_role_takes_what_it_is_given_and_a_policy_and_serves(void **state)
 {
 	struct scene *s = *state;
 	struct rowring *ring;
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, ROW_MAX);
 	give_all(s);

@@ -55,7 +55,7 @@ a_row_comes_back_as_it_was(void **state)
 static void
 a_row_that_is_cut_or_longer_is_refused(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct row r = some_row(), got;
 
 	(void)state;
@@ -91,7 +91,7 @@ the_longest_fields_fit_and_say_what_is_missing(void **state)
 static void
 json_has_only_what_is_there_in_a_fixed_order(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct row r = some_row();
 	struct str s;
 

@@ -156,7 +156,7 @@ every_prefix_of_a_request_waits_for_more(void **state)
 static void
 replies_carry_the_word_of_the_status(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
 	buf_init(&b, 100);

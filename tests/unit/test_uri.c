@@ -24,7 +24,7 @@ static void
 expect_target(enum method m, const char *text, enum uri_form form, const char *host,
 	      const char *target)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct uri u;
 
 	expect(text, uri_parse(m, str_from(text), &u), ST_OK);

@@ -10,7 +10,7 @@
 static void
 what_was_written_is_read_back_and_every_byte_was_used(void **state)
 {
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str s;
 
 	(void)state;
@@ -52,7 +52,7 @@ static void
 a_string_that_no_length_can_say_fails_the_buf(void **state)
 {
 	static const char zeros[65536];
-	CLEANUP(buf_done) struct buf b;
+	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str s;
 
 	(void)state;
