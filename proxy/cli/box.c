@@ -192,20 +192,27 @@ say_why(int line, struct buf *why)
 		(void)send(line, text, strlen(text), MSG_NOSIGNAL);
 }
 
-/* Signals that a terminal or a supervisor sends us are meant for the command. */
+/* Signals that a terminal or a supervisor sends us are meant for the command: held from
+ * before it starts, or one that comes early would end us instead. */
+static sigset_t
+hold_signals(void)
+{
+	static const int all[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD };
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	for (size_t i = 0; i < COUNT_OF(all); i++)
+		(void)sigaddset(&set, all[i]);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	return set;
+}
+
 static void
 pass_on(pid_t to, int *ret_status)
 {
-	sigset_t set;
+	sigset_t set = hold_signals();
 	siginfo_t info;
 
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigaddset(&set, SIGQUIT);
-	(void)sigaddset(&set, SIGCHLD);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	while (waitpid(to, ret_status, WNOHANG) == 0) {
 		int sig = sigwaitinfo(&set, &info);
 		/* A terminal's signal reaches the command's process group by itself. */
@@ -226,6 +233,7 @@ be_maker(const struct box_wish *w, int line, FILE *unix_list)
 
 	buf_init(&why, 4096);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	(void)hold_signals();
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWIPC |
 		    CLONE_NEWUTS) < 0 ||
 	    !map_user(0, uid, 0, gid)) {
@@ -289,6 +297,7 @@ box_start(const struct box_wish *w, struct buf *why, struct box *ret_b)
 enum status
 box_go(struct box *b)
 {
+	(void)hold_signals();
 	return send(b->line, "g", 1, MSG_NOSIGNAL) == 1 ? ST_OK : ST_END;
 }
 
