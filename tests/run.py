@@ -72,30 +72,15 @@ def part_unit(_):
 
 
 def pytest(folder, bin_dir, timeout=1500):
-    """A test that failed beside the other lane is tried once more by itself, and told."""
     if not any(folder.glob("test_*.py")):
         raise Failed(f"{folder.relative_to(ROOT)} has no tests")
     report = ROOT / "build" / f"{folder.name}-{bin_dir.parent.name}.json"
     report.unlink(missing_ok=True)
-    cache = ROOT / "build" / f"pytest-{folder.name}"
-    command = [PYTHON, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", folder]
-    env = {"SANDGATE_BIN": str(bin_dir), "SANDGATE_REPORT": str(report)}
-    note = ""
-    shutil.rmtree(cache, ignore_errors=True)
-    try:
-        run(command, timeout=timeout, env=env)
-    except Failed:
-        failed = json.loads((cache / "v/cache/lastfailed").read_text())
-        if len(failed) > 3:
-            raise
-        counts = report.read_text() if report.exists() else None
-        run([*command, "--lf"], timeout=timeout, env=env)
-        if counts:
-            report.write_text(counts)
-        note = f"; passed only when tried again: {', '.join(failed)}"
-    if not report.exists():
-        return ("passed" + note) if note else None
-    return ", ".join(f"{k} {v}" for k, v in json.loads(report.read_text()).items()) + note
+    run([PYTHON, "-m", "pytest", "-q", "-x" if os.environ.get("SG_STOP") else "-q", "-p", "no:cacheprovider", folder],
+        timeout=timeout, env={"SANDGATE_BIN": str(bin_dir), "SANDGATE_REPORT": str(report)})
+    if report.exists():
+        return ", ".join(f"{k} {v}" for k, v in json.loads(report.read_text()).items())
+    return None
 
 
 def part_flow(_):
