@@ -264,7 +264,7 @@ def test_a_tcp_rule_is_reached_by_name_from_a_box_though_the_server_speaks_first
                                                      "addresses": ["127.0.0.0/8"]}]}}})
         client = f"import socket; print(socket.create_connection(('db.example.test', {port}), 5).recv(99))"
         done = g.cli("exec", "--policy", "coding", *nft, "--", "python3", "-c", client)
-        if done.returncode == 125:
+        if "refuses user namespaces" in done.stderr and not os.environ.get("CI"):
             pytest.skip(done.stderr)
         assert done.returncode == 0 and "SSH-2.0-hello" in done.stdout, done
         start, = g.wait_rows(kind="tunnel_start")
