@@ -5,10 +5,10 @@
  * time; in between it waits in the pool, for the same sandbox and destination only.
  */
 #include "proxy/base/list.h"
+#include "proxy/flow/out.h"
 #include "proxy/http/dest.h"
 #include "proxy/http/h1_body.h"
 #include "proxy/http/h1_read.h"
-#include "proxy/worker/out.h"
 
 struct leg {
 	struct list link; /* pool->idle, while idle */

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/worker/out.c"
+#include "proxy/flow/out.c"
 
 struct pair {
 	int ours, theirs;

@@ -1,5 +1,5 @@
-#ifndef PROXY_WORKER_OUT_H
-#define PROXY_WORKER_OUT_H
+#ifndef PROXY_FLOW_OUT_H
+#define PROXY_FLOW_OUT_H
 /*
  * out: bytes on their way to one socket.  Parts of one callback are gathered and leave
  * in one writev(); what the socket does not take is copied into a ring, and whoever

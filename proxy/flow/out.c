@@ -1,4 +1,4 @@
-#include "proxy/worker/out.h"
+#include "proxy/flow/out.h"
 
 #include <errno.h>
 #include <string.h>
