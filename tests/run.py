@@ -14,7 +14,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -31,7 +30,10 @@ class Failed(Exception):
     """What a part found."""
 
 
-LOG = threading.local()  # .out: where the part that runs in this thread writes
+class LOG:
+    """Where the part that runs writes."""
+
+    out = None
 
 
 def run(command, timeout=1800, **kw):
@@ -46,16 +48,15 @@ def run(command, timeout=1800, **kw):
 
 
 def build(preset, *options):
-    """Built once a run; parts of both lanes wait for it."""
-    with BUILDING:
-        if preset not in BUILT:
-            run(["cmake", "--preset", preset, *options], stdout=subprocess.DEVNULL)
-            run(["cmake", "--build", f"build/{preset}"])
-            BUILT.add(preset)
+    """Built once a run."""
+    if preset not in BUILT:
+        run(["cmake", "--preset", preset, *options], stdout=subprocess.DEVNULL)
+        run(["cmake", "--build", f"build/{preset}"])
+        BUILT.add(preset)
     return ROOT / "build" / preset
 
 
-BUILDING, BUILT = threading.Lock(), set()
+BUILT = set()
 
 
 def part_lint(_):
@@ -138,9 +139,9 @@ def part_long(_):
 
 
 PARTS = {name.removeprefix("part_"): fn for name, fn in list(globals().items()) if name.startswith("part_")}
-# Two lanes for two processors: what computes beside what mostly waits.
-LANES = (["unit", "lint", "fuzz", "fresh", "fresh13"],
-         ["demo", "flow", "cases", "jail", "escape", "kill", "clients"])
+# One after the other: what waits for a clock is not tried beside what takes the whole
+# machine, or a stall of the machine passes for one of the gateway.
+ORDER = ["unit", "lint", "fuzz", "demo", "flow", "cases", "jail", "escape", "kill", "clients", "fresh", "fresh13"]
 
 
 def one(name, options, rows):
@@ -156,12 +157,8 @@ def one(name, options, rows):
     seconds = time.monotonic() - begun
     rows[name] = (how, note, seconds)
     tail = path.read_text(errors="replace").splitlines()[-(150 if how == "FAILED" else 4):]
-    with PRINTING:
-        print(f"== {name}: {how} after {seconds:.0f} s: {note}")
-        print("\n".join("   " + line[:300] for line in tail), flush=True)
-
-
-PRINTING = threading.Lock()
+    print(f"== {name}: {how} after {seconds:.0f} s: {note}")
+    print("\n".join("   " + line[:300] for line in tail), flush=True)
 
 
 def absences():
@@ -186,20 +183,16 @@ def main():
         parser.error(f"no part {unknown[0]}; there are {' '.join(PARTS)}")
     (ROOT / "build").mkdir(exist_ok=True)
     rows = {}
-    lanes = (options.parts,) if options.parts else LANES
-    threads = [threading.Thread(target=lambda names: [one(n, options, rows) for n in names], args=(lane,))
-               for lane in lanes]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    names = options.parts or ORDER
+    for name in names:
+        one(name, options, rows)
     print("\n== parts")
-    for name in [n for lane in lanes for n in lane]:
-        how, note, seconds = rows.get(name, ("FAILED", "did not end", 0))
+    for name in names:
+        how, note, seconds = rows[name]
         print(f"{name:10} {how:7} {seconds:5.0f} s  {note}")
     for line in absences():
         print(f"absent     {line}")
-    failed = sum(rows.get(n, ("FAILED",))[0] == "FAILED" for lane in lanes for n in lane)
+    failed = sum(rows[n][0] == "FAILED" for n in names)
     print(f"\n{len(rows) - failed} passed, {failed} failed")
     return failed != 0
 
