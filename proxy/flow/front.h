@@ -1,0 +1,113 @@
+#ifndef PROXY_FLOW_FRONT_H
+#define PROXY_FLOW_FRONT_H
+/*
+ * front: the client's end of one connection, HTTP/1 or HTTP/2: it makes a side for each
+ * request (one at a time, or many) and deals with all that is the connection's alone:
+ * preface, settings, keep-alive, GOAWAY, lingering, floods.
+ *
+ * The owner (a worker's conn, a connector's lane) gives the stream and these functions.
+ * The stream is the front's until over(); the owner's conn outlives the front.
+ */
+#include "proxy/flow/side.h"
+
+struct stream;
+
+struct front_hooks {
+	/*
+	 * A request begins: s is new; the owner makes a turn and sets s->events and
+	 * s->ctx.  ST_OK, or why not (no memory): then the front resets that request.
+	 * Comes before the first byte of the head is looked at (h1) or with the whole
+	 * head (h2); head or bad follow.
+	 */
+	enum status (*begin)(void *ctx, struct side *s);
+	/*
+	 * h1, at the first bytes of a request: may they be none of ours (CONNECT on a
+	 * proxy listener)?  ST_END: the owner took the connection over, front and all;
+	 * ST_OK: ours.  NULL: always ours.
+	 */
+	enum status (*divert)(void *ctx, struct str in);
+	/* The connection is at its end; is_reset: close with RST.  The front is dead,
+	 * the stream is still open for the owner to close. */
+	void (*over)(void *ctx, bool is_reset);
+	/* h2, a stream that is a tunnel by itself (CONNECT, RFC 9113 section 8.5): as
+	 * begin, or NULL: refused. */
+	enum status (*connect)(void *ctx, struct side *s);
+};
+
+/* Numbers of the policy in force; read through the pointer each time. */
+struct front_limits {
+	uint64_t head_ms, keepalive_ms, stalled_ms; /* time-outs */
+	uint64_t linger_bytes;     /* what a refused client may still send */
+	uint32_t requests;         /* per connection */
+	uint32_t streams;          /* h2: at once */
+	size_t window, connection; /* h2: of a stream, of all */
+};
+
+/* Why a front ended a wait; the owner counts. */
+enum front_wait { FRONT_WAIT_NONE, FRONT_WAIT_HEAD, FRONT_WAIT_IDLE, FRONT_WAIT_STALL };
+
+struct front;
+
+struct front_class {
+	/* Once, behind new: what was read before (copied), then the stream. */
+	void (*go)(struct front *f, struct str seen);
+	/* About once a second.  A head that is too late: bad(ST_TIMEOUT). */
+	enum front_wait (*tick)(struct front *f);
+	void (*drain)(
+		struct front *f); /* no new requests; over when the last is done */
+	/* The owner lets go: turns have ended or are ended by their own abort();
+	 * nothing is called any more.  Memory by loop_defer. */
+	void (*free)(struct front *f);
+};
+
+struct front {
+	const struct front_class *class;
+	struct flow *flow;
+	struct stream *stream;
+	const struct front_hooks *hooks;
+	const struct front_limits *limits;
+	void *ctx;
+	bool is_https;
+	bool is_draining;
+};
+
+static inline void
+front_go(struct front *f, struct str seen)
+{
+	f->class->go(f, seen);
+}
+
+static inline enum front_wait
+front_tick(struct front *f)
+{
+	return f->class->tick(f);
+}
+
+static inline void
+front_drain(struct front *f)
+{
+	f->class->drain(f);
+}
+
+static inline void
+front_free(struct front *f)
+{
+	if (f != NULL)
+		f->class->free(f);
+}
+
+/* What a new front is made of; copied. */
+struct front_start {
+	struct flow *flow;
+	struct stream *stream;
+	const struct front_hooks *hooks;
+	const struct front_limits *limits;
+	void *ctx;
+	bool is_https;
+};
+
+/* NULL: no memory.  Nothing happens before front_go(). */
+struct front *front_h1_new(const struct front_start *start);
+struct front *front_h2_new(const struct front_start *start);
+
+#endif
