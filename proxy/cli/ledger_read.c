@@ -188,6 +188,19 @@ put_word(struct buf *b, struct str s)
 		ledger_put_clean(b, s);
 }
 
+static void
+put_connector(struct buf *b, const struct row *r)
+{
+	if (r->connector.n == 0)
+		return;
+	buf_put(b, STR(" connector="));
+	ledger_put_clean(b, r->connector);
+	if (r->secret_version != 0)
+		buf_putf(b, " secret_version=%u", r->secret_version);
+	if (r->scrubbed != 0)
+		buf_putf(b, " scrubbed=%u", r->scrubbed);
+}
+
 void
 ledger_put_line(struct buf *b, const struct row *r)
 {
@@ -213,6 +226,7 @@ ledger_put_line(struct buf *b, const struct row *r)
 	if (r->bytes_up != 0 || r->bytes_down != 0)
 		buf_putf(b, " up=%llu down=%llu", (unsigned long long)r->bytes_up,
 			 (unsigned long long)r->bytes_down);
+	put_connector(b, r);
 	if (r->detail.n > 0)
 		put_word(b, r->detail);
 	buf_putc(b, '\n');

@@ -130,6 +130,23 @@ put_verdict(struct buf *b, const struct row *r)
 		buf_putf(b, "Allowed (%s)\n", row_kind_word(r->kind));
 }
 
+/* Which credential went along is said by its version, never by a value. */
+static void
+put_connector(struct buf *b, const struct row *r)
+{
+	if (r->connector.n == 0)
+		return;
+	buf_put(b, STR("Connector "));
+	ledger_put_clean(b, r->connector);
+	if (r->secret_version != 0)
+		buf_putf(b, ", its secret in version %u", r->secret_version);
+	else
+		buf_put(b, STR(", no secret was added"));
+	if (r->scrubbed != 0)
+		buf_putf(b, "; echoes of it replaced: %u", r->scrubbed);
+	buf_putc(b, '\n');
+}
+
 static void
 put_told(struct buf *b, const struct row *r)
 {
@@ -145,6 +162,7 @@ put_told(struct buf *b, const struct row *r)
 	put_field(b, "Dialled", r->address);
 	put_field(b, "Country", r->country);
 	put_field(b, "Rule", r->rule.n > 0 ? r->rule : STR("none covers it"));
+	put_connector(b, r);
 	put_field(b, "Detail", r->detail);
 	buf_putf(b, "Policy    generation %llu\n", (unsigned long long)r->generation);
 	if (r->reason != ST_OK && hint[0] != '\0')

@@ -8,10 +8,11 @@
 #include "proxy/io/wire.h"
 
 enum {
-	VERSION = 1,
-	/* Version, observed, id, time, turn, generation; status, two counts, duration.
-	 */
-	NUMBERS_SIZE = 1 + 1 + 4 * 8 + 4 + 3 * 8,
+	VERSION = 2,
+	BEFORE = 1, /* without connectors: such rows lie in ledgers and are read */
+	/* Version, observed, id, time, turn, generation; status, two counts, duration,
+	 * secret's version, what was scrubbed. */
+	NUMBERS_SIZE = 1 + 1 + 4 * 8 + 4 + 3 * 8 + 2 * 4,
 	MARK_MAX = 64,           /* what stands for the part that was cut off */
 	ID_EPOCH_S = 1577836800, /* 2020-01-01 */
 };
@@ -39,7 +40,10 @@ static const struct field {
 	{ "path", offsetof(struct row, path), ROW_FIELD_MAX },
 	{ "rule", offsetof(struct row, rule), 1024 },
 	{ "detail", offsetof(struct row, detail), ROW_FIELD_MAX },
+	{ "connector", offsetof(struct row, connector), 256 },
 };
+/* Of them, those that a row of the version before has. */
+enum { FIELDS_BEFORE = COUNT_OF(fields) - 1 };
 
 bool
 row_is_refusal(const struct row *r)
@@ -130,7 +134,9 @@ put_whole(struct buf *b, const struct row *r, const struct str texts[])
 	p = pen_number(p, r->http_status, 4);
 	p = pen_number(p, r->bytes_up, 8);
 	p = pen_number(p, r->bytes_down, 8);
-	(void)pen_number(p, r->duration_ms, 8);
+	p = pen_number(p, r->duration_ms, 8);
+	p = pen_number(p, r->secret_version, 4);
+	(void)pen_number(p, r->scrubbed, 4);
 	b->len += n;
 }
 
@@ -168,9 +174,10 @@ row_put(struct buf *b, const struct row *r)
 }
 
 static void
-get_head(struct wire *w, struct row *r)
+get_head(struct wire *w, struct row *r, uint8_t *ret_version)
 {
-	if (wire_u8(w) != VERSION)
+	*ret_version = wire_u8(w);
+	if (*ret_version != VERSION && *ret_version != BEFORE)
 		w->is_bad = true;
 	if (!row_kind_by_word(wire_str(w), &r->kind))
 		w->is_bad = true;
@@ -192,10 +199,13 @@ row_get(struct str bytes, struct row *ret_r)
 	struct row r = { 0 };
 	struct wire w = wire_from(bytes);
 
+	uint8_t version;
+
 	if (bytes.n > ROW_MAX)
 		return ST_BAD_MESSAGE;
-	get_head(&w, &r);
-	for (size_t i = 0; i < COUNT_OF(fields); i++) {
+	get_head(&w, &r, &version);
+	size_t n = version == BEFORE ? FIELDS_BEFORE : COUNT_OF(fields);
+	for (size_t i = 0; i < n; i++) {
 		struct str s = wire_str(&w);
 		if (s.n > fields[i].cap)
 			w.is_bad = true;
@@ -205,6 +215,10 @@ row_get(struct str bytes, struct row *ret_r)
 	r.bytes_up = wire_u64(&w);
 	r.bytes_down = wire_u64(&w);
 	r.duration_ms = wire_u64(&w);
+	if (version != BEFORE) {
+		r.secret_version = wire_u32(&w);
+		r.scrubbed = wire_u32(&w);
+	}
 	if (wire_end(&w) != ST_OK)
 		return ST_BAD_MESSAGE;
 	*ret_r = r;
@@ -253,6 +267,8 @@ row_put_json(struct buf *b, const struct row *r)
 	put_number(b, "bytes_up", r->bytes_up);
 	put_number(b, "bytes_down", r->bytes_down);
 	put_number(b, "duration_ms", r->duration_ms);
+	put_number(b, "secret_version", r->secret_version);
+	put_number(b, "scrubbed", r->scrubbed);
 	buf_putc(b, '}');
 }
 

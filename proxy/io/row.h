@@ -39,8 +39,11 @@ struct row {
 	struct str method, path; /* plain HTTP */
 	struct str rule;         /* file:line */
 	struct str detail;       /* anything else, one sentence */
+	struct str connector;    /* that added the credential; else empty */
 	uint32_t http_status;
 	uint64_t bytes_up, bytes_down, duration_ms;
+	uint32_t secret_version; /* of that credential; 0: none was added */
+	uint32_t scrubbed;       /* echoes of it that were replaced */
 };
 
 /* Something was refused, so nothing went out. */

@@ -21,7 +21,10 @@ some_row(void)
 			     .sandbox = STR("demo"),
 			     .host = STR("a.test:443"),
 			     .rule = STR("p.yaml:3"),
-			     .bytes_up = UINT64_MAX };
+			     .connector = STR("tracker"),
+			     .bytes_up = UINT64_MAX,
+			     .secret_version = 3,
+			     .scrubbed = UINT32_MAX };
 }
 
 static struct str
@@ -48,6 +51,9 @@ a_row_comes_back_as_it_was(void **state)
 	assert_int_equal(got.kind, ROW_DENY);
 	assert_int_equal(got.bytes_up, UINT64_MAX);
 	assert_true(str_eq(got.rule, STR("p.yaml:3")));
+	assert_true(str_eq(got.connector, STR("tracker")));
+	assert_int_equal(got.secret_version, 3);
+	assert_int_equal(got.scrubbed, UINT32_MAX);
 	assert_int_equal(got.user.n, 0);
 	assert_true(str_eq(put(&again, &got), s));
 }
@@ -67,6 +73,31 @@ a_row_that_is_cut_or_longer_is_refused(void **state)
 	assert_int_equal(row_get(s, &got), ST_BAD_MESSAGE);
 }
 
+/* What a ledger holds from before: no connector (2 bytes for its length), and neither of
+ * the two numbers at the end. */
+static void
+a_row_of_the_version_before_is_read(void **state)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	CLEANUP(buf_done) struct buf old = { 0 };
+	enum { NUMBERS = 4 + 3 * 8, ADDED = 2 * 4 };
+	struct row r = some_row(), got;
+
+	(void)state;
+	r.connector = STR("");
+	struct str s = put(&b, &r);
+	buf_init(&old, ROW_MAX);
+	buf_put_u8(&old, 1);
+	buf_put(&old, str_of(s.p + 1, s.n - 1 - 2 - NUMBERS - ADDED));
+	buf_put(&old, str_of(s.p + s.n - NUMBERS - ADDED, NUMBERS));
+	assert_int_equal(row_get(str_of(old.p, old.len), &got), ST_OK);
+	assert_true(str_eq(got.rule, STR("p.yaml:3")));
+	assert_int_equal(got.bytes_up, UINT64_MAX);
+	assert_int_equal(got.connector.n, 0);
+	assert_int_equal(got.secret_version, 0);
+	assert_int_equal(got.scrubbed, 0);
+}
+
 static void
 the_longest_fields_fit_and_say_what_is_missing(void **state)
 {
@@ -77,7 +108,7 @@ the_longest_fields_fit_and_say_what_is_missing(void **state)
 	(void)state;
 	memset(junk, '/', sizeof junk);
 	r.sandbox = r.user = r.agent = r.session = r.listener = r.host = r.address =
-		r.country = r.method = r.path = r.rule = r.detail =
+		r.country = r.method = r.path = r.rule = r.detail = r.connector =
 			str_of(junk, sizeof junk);
 	struct str s = put(&b, &r);
 	assert_int_equal(row_get(s, &got), ST_OK);
@@ -97,6 +128,7 @@ json_has_only_what_is_there_in_a_fixed_order(void **state)
 
 	(void)state;
 	r.bytes_up = 0;
+	r.scrubbed = 0;
 	r.path = STR("/\"\n");
 	buf_init(&b, 4096);
 	row_put_json(&b, &r);
@@ -107,7 +139,8 @@ json_has_only_what_is_there_in_a_fixed_order(void **state)
 		"\"kind\":\"deny\","
 		"\"code\":\"denied_by_policy\",\"generation\":7,\"sandbox\":\"demo\","
 		"\"host\":\"a.test:443\",\"path\":\"/"
-		"\\u0022\\u000a\",\"rule\":\"p.yaml:3\"}");
+		"\\u0022\\u000a\",\"rule\":\"p.yaml:3\",\"connector\":\"tracker\","
+		"\"secret_version\":3}");
 }
 
 static void
@@ -145,6 +178,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_row_comes_back_as_it_was),
 		cmocka_unit_test(a_row_that_is_cut_or_longer_is_refused),
+		cmocka_unit_test(a_row_of_the_version_before_is_read),
 		cmocka_unit_test(the_longest_fields_fit_and_say_what_is_missing),
 		cmocka_unit_test(json_has_only_what_is_there_in_a_fixed_order),
 		cmocka_unit_test(ids_rise_even_when_drawn_faster_than_the_clock),
