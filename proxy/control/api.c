@@ -262,6 +262,7 @@ api_attach(struct admin_conn *a)
 	buf_put_u64(&b, cookie);
 	for (size_t i = 0; i < COUNT_OF(keys); i++)
 		wire_put_str(&b, get_text(a, keys[i]));
+	buf_put_u8(&b, json_is_true(json_object_get(a->request, "trusts_ca")));
 	if (st == ST_OK)
 		st = put_kinds(&b, a);
 	if (st == ST_OK)

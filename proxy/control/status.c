@@ -151,6 +151,7 @@ sandboxes_json(const struct control *c)
 		(void)json_object_set_new(one, "session", text(w->session));
 		(void)json_object_set_new(one, "policy", policy_name(c, w));
 		(void)json_object_set_new(one, "source", sources(c, w));
+		(void)json_object_set_new(one, "trusts_ca", json_boolean(w->trusts_ca));
 		(void)json_object_set_new(one, "attached",
 					  json_boolean(w->handle >= HANDLE_ATTACHED));
 		(void)json_array_append_new(all, one);

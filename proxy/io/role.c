@@ -249,6 +249,7 @@ heard_sandbox(struct role_self *r, struct ask_msg *m)
 	names.agent = wire_str(&w);
 	names.session = wire_str(&w);
 	struct str policy = wire_str(&w);
+	names.trusts_ca = wire_u8(&w) != 0;
 	enum status st = wire_end(&w);
 	if (st != ST_OK)
 		return st;

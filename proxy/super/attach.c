@@ -142,6 +142,7 @@ read_ask(struct attached *a, struct ask_msg *m)
 	a->cookie = wire_u64(&w);
 	for (int i = 0; i < 5; i++)
 		(void)wire_str(&w);
+	(void)wire_u8(&w);
 	rest = str_head(rest, rest.n - w.rest.n);
 	kinds = wire_str(&w);
 	if (wire_end(&w) != ST_OK || a->cookie == 0)
