@@ -1,0 +1,22 @@
+#ifndef CONNECTORS_MAC_H
+#define CONNECTORS_MAC_H
+/* Digests and keyed digests, by libcrypto. */
+#include "proxy/base/str.h"
+
+enum { MAC_MAX = 64, MAC_SHA256 = 32 };
+
+enum mac_hash { MAC_HASH_SHA256, MAC_HASH_SHA512 };
+
+struct mac {
+	char bytes[MAC_MAX];
+	size_t n;
+};
+
+enum status mac_digest(enum mac_hash h, struct str data, struct mac *ret_m) MUSTCHECK;
+/* RFC 2104. */
+enum status mac_keyed(enum mac_hash h, struct str key, struct str data,
+		      struct mac *ret_m) MUSTCHECK;
+struct str mac_view(const struct mac *m);
+void mac_wipe(struct mac *m); /* those that are keys themselves */
+
+#endif

@@ -1,0 +1,73 @@
+#include "connectors/pair.h"
+
+#include "proxy/base/enc.h"
+
+bool
+pair_next(struct str *rest, struct pair *ret_pair)
+{
+	while (rest->n > 0) {
+		struct str raw = str_cut(rest, '&'), value = raw, name;
+
+		if (raw.n == 0)
+			continue;
+		name = str_cut(&value, '=');
+		if (value.p == NULL)
+			value = str_skip(raw, raw.n);
+		*ret_pair = (struct pair){ raw, name, value };
+		return true;
+	}
+	return false;
+}
+
+char
+pair_octet(struct str *text, bool plus_is_space)
+{
+	char c = text->p[0];
+	int hi = text->n >= 3 ? enc_hex_digit(text->p[1]) : -1;
+	int lo = text->n >= 3 ? enc_hex_digit(text->p[2]) : -1;
+
+	if (c == '%' && hi >= 0 && lo >= 0) {
+		*text = str_skip(*text, 3);
+		return (char)(hi << 4 | lo);
+	}
+	*text = str_skip(*text, 1);
+	return c == '+' && plus_is_space ? ' ' : c;
+}
+
+bool
+pair_is_named(struct str encoded, struct str name)
+{
+	while (encoded.n > 0) {
+		if (name.n == 0 ||
+		    ascii_lower(pair_octet(&encoded, true)) != ascii_lower(name.p[0]))
+			return false;
+		name = str_skip(name, 1);
+	}
+	return name.n == 0;
+}
+
+void
+pair_put_without(struct cred *out, struct str query, struct str name, bool *is_first)
+{
+	struct pair pair;
+
+	while (pair_next(&query, &pair)) {
+		if (pair_is_named(pair.name, name))
+			continue;
+		if (!*is_first)
+			cred_putc(out, '&');
+		cred_put(out, pair.raw);
+		*is_first = false;
+	}
+}
+
+bool
+pair_has(struct str query, struct str name)
+{
+	struct pair pair;
+
+	while (pair_next(&query, &pair))
+		if (pair_is_named(pair.name, name))
+			return true;
+	return false;
+}
