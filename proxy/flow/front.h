@@ -5,12 +5,12 @@
  * request (one at a time, or many) and deals with all that is the connection's alone:
  * preface, settings, keep-alive, GOAWAY, lingering, floods.
  *
- * The owner (a worker's conn, a connector's lane) gives the stream and these functions.
- * The stream is the front's until over(); the owner's conn outlives the front.
+ * The owner (a worker's conn, a connector's lane) gives the stream, its loop_io, whose
+ * fn and ctx the front sets, and these functions.  Both are the front's until over(), and
+ * live longer than the front.
  */
 #include "proxy/flow/side.h"
-
-struct stream;
+#include "proxy/flow/stream.h"
 
 struct front_hooks {
 	/*
@@ -64,6 +64,7 @@ struct front {
 	const struct front_class *class;
 	struct flow *flow;
 	struct stream *stream;
+	struct loop_io *io;
 	const struct front_hooks *hooks;
 	const struct front_limits *limits;
 	void *ctx;
@@ -100,6 +101,7 @@ front_free(struct front *f)
 struct front_start {
 	struct flow *flow;
 	struct stream *stream;
+	struct loop_io *io;
 	const struct front_hooks *hooks;
 	const struct front_limits *limits;
 	void *ctx;

@@ -107,6 +107,8 @@ struct side_msg {
 	struct head *head;
 	/* Requests being put: where it goes.  NULL in events. */
 	const struct uri *uri;
+	struct str reason; /* responses of our own, h1: the reason phrase */
+	bool is_own;   /* a response of our own: all its fields go, also Proxy-... */
 	bool is_https; /* requests: the scheme */
 	bool is_ws;    /* asks for a WebSocket, checked by ws_check_request() */
 	bool is_whole; /* no body, no end */
