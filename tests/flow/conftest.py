@@ -72,6 +72,14 @@ def wait_for(what, seconds=10.0, every=0.02):
         time.sleep(every)
 
 
+def end_server(sock, thread):
+    """Close a listening socket that thread accepts on.  The thread ends first: otherwise it
+    may be about to call accept() on a number that the next socket has already got."""
+    sock.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    sock.close()
+
+
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, fds=()):
         super().__init__("localhost", timeout=70)

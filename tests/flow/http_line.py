@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 
-from conftest import BASE, Gate
+from conftest import BASE, Gate, end_server
 
 ORIGIN, NOBODY = "127.0.0.9", "127.0.0.10"
 NAMES = ["ok.example.test", "rest.example.test", "also.example.test"]
@@ -144,7 +144,8 @@ class Origin:
         self.requests, self.connections, self.errors = [], 0, []
         self.script = hello
         self.is_raw, self.open = False, set()
-        threading.Thread(target=self.run, daemon=True).start()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
 
     def run(self):
         while True:
@@ -188,7 +189,7 @@ class Origin:
         return self
 
     def close(self):
-        self.sock.close()
+        end_server(self.sock, self.thread)
 
 
 def answer(body=b"hello", status="200 OK", fields=""):

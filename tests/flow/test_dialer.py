@@ -19,6 +19,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mmdb  # noqa: E402
+from conftest import end_server  # noqa: E402
 from fake_dns import FakeDns  # noqa: E402
 from role_line import NONE, STATUS, Role, Wire, compile_file, str16  # noqa: E402
 
@@ -87,9 +88,7 @@ class Sink:
             conn.close()
 
     def close(self):
-        self.sock.shutdown(socket.SHUT_RDWR)
-        self.sock.close()
-        self.thread.join()
+        end_server(self.sock, self.thread)
 
 
 @pytest.fixture(scope="module")

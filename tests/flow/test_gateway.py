@@ -19,7 +19,7 @@ import threading
 
 import pytest
 
-from conftest import wait_for
+from conftest import end_server, wait_for
 from test_dns import AAAA, A, Answer, query
 from test_tunnel import Origin, echo, read_refusal
 
@@ -165,7 +165,7 @@ def net():
 def origin(net, tmp_path_factory):
     made = net.host.do(Origin, tmp_path_factory.mktemp("origin"))
     yield made
-    made.sock.close()
+    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -184,9 +184,10 @@ def banner(net):
                 conn.sendall(b"SSH-2.0-hello\r\n")
                 conn.close()
 
-    threading.Thread(target=serve, daemon=True).start()
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
     yield server.getsockname()[1]
-    server.close()
+    end_server(server, thread)
 
 
 def config(origin, banner, mode, workers=1):

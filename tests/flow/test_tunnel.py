@@ -13,7 +13,7 @@ import threading
 
 import pytest
 
-from conftest import wait_for
+from conftest import end_server, wait_for
 
 NAMES = ["ok.example.test", "too.example.test", "denied.example.test"]
 
@@ -32,7 +32,11 @@ class Origin:
         self.sock = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.port = self.sock.getsockname()[1]
         self.seen = 0
-        threading.Thread(target=self.run, daemon=True).start()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def close(self):
+        end_server(self.sock, self.thread)
 
     def run(self):
         while True:
@@ -63,7 +67,7 @@ class Origin:
 def origin(tmp_path_factory):
     made = Origin(tmp_path_factory.mktemp("origin"))
     yield made
-    made.sock.close()
+    made.close()
 
 
 def config(origin, hosts=("ok.example.test", "too.example.test"), ports=()):

@@ -45,7 +45,8 @@ class Sink:
     def __init__(self, address="127.0.0.1"):
         self.server = socket.create_server((address, 0))
         self.port, self.got = self.server.getsockname()[1], 0
-        threading.Thread(target=self.listen, daemon=True).start()
+        self.thread = threading.Thread(target=self.listen, daemon=True)
+        self.thread.start()
 
     def listen(self):
         held = []
@@ -110,4 +111,4 @@ def two(gate):
                      for n, s in zip("ab", sinks)}})
     yield g, *sinks
     for s in sinks:
-        s.server.close()
+        flow.end_server(s.server, s.thread)
