@@ -104,14 +104,27 @@ loop_now_ms(const struct loop *l)
 	return *l->now_ms;
 }
 
+/* The event persists, and so would its time-out. */
+static void
+unpoke(struct loop_io *io)
+{
+	if (io->is_poked)
+		(void)event_remove_timer(&io->read);
+	io->is_poked = false;
+}
+
 static void
 on_event(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop_io *io = arg;
+	unsigned events = (what & EV_WRITE) != 0 ? LOOP_WRITE : 0u;
 
 	(void)fd;
-	io->fn(io->ctx,
-	       (what & EV_READ ? LOOP_READ : 0u) | (what & EV_WRITE ? LOOP_WRITE : 0u));
+	if ((what & (EV_READ | EV_TIMEOUT)) != 0) {
+		events |= LOOP_READ;
+		unpoke(io);
+	}
+	io->fn(io->ctx, events);
 }
 
 void
@@ -142,6 +155,8 @@ void
 loop_io_want(struct loop_io *io, unsigned events)
 {
 	need(io->loop != NULL);
+	if ((events & LOOP_READ) == 0)
+		unpoke(io);
 	arm(io, &io->read, LOOP_READ, events);
 	arm(io, &io->write, LOOP_WRITE, events);
 }
@@ -155,7 +170,18 @@ loop_io_clear(struct loop_io *io)
 	(void)event_del(&io->read);
 	(void)event_del(&io->write);
 	io->armed = 0;
+	io->is_poked = false;
 	io->loop = NULL;
+}
+
+void
+loop_io_poke(struct loop_io *io)
+{
+	static const struct timeval now = { 0, 0 };
+
+	/* One that could not be armed has no event to carry the time-out. */
+	if ((io->armed & LOOP_READ) != 0 && event_add(&io->read, &now) == 0)
+		io->is_poked = true;
 }
 
 static void

@@ -24,6 +24,7 @@ struct loop_io {
 	void *ctx;
 	int fd;
 	unsigned armed; /* which of LOOP_READ, LOOP_WRITE */
+	bool is_poked;
 };
 
 struct loop_timer {
@@ -42,6 +43,10 @@ uint64_t loop_now_ms(const struct loop *l); /* monotonic, cached for this turn *
 void loop_io_init(struct loop_io *io, struct loop *l, int fd, loop_io_fn fn, void *ctx);
 void loop_io_want(struct loop_io *io, unsigned events); /* exactly these from now on */
 void loop_io_clear(struct loop_io *io);                 /* the descriptor stays open */
+/* Also call back for LOOP_READ in the loop's next turn, whatever the kernel says: bytes
+ * lie ready elsewhere.  Only while LOOP_READ is wanted; forgotten when it no longer is.
+ */
+void loop_io_poke(struct loop_io *io);
 
 void loop_timer_init(struct loop_timer *t, struct loop *l, loop_fn fn, void *ctx);
 /* Once, from now; moves an armed one. */
