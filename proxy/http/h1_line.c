@@ -54,37 +54,23 @@ h1_line_take(struct h1_line *l, struct str *in, struct str *ret_line)
 	return check(str_of(l->part.p, l->part.len), ret_line);
 }
 
-/* Visible, blank, or obs-text (RFC 9110 section 5.5). */
-static bool
-is_value(struct str s)
-{
-	for (size_t i = 0; i < s.n; i++) {
-		unsigned char c = (unsigned char)s.p[i];
-		if ((c < 0x20 && c != '\t') || c == 0x7f)
-			return false;
-	}
-	return true;
-}
-
 enum status
 h1_line_field(struct str line, const struct h1_limits *lim, struct head *h)
 {
 	struct str value = line, name = str_cut(&value, ':');
+	enum token t = TOKEN_NONE;
 
 	/* A line that begins with a blank (obs-fold) fails here too: no blank in a
 	 * token. */
-	if (value.p == NULL || !is_http_token(name) || !is_value(value))
+	if (value.p == NULL)
 		return ST_BAD_HEADER;
+	enum status st = head_judge(name, value, &t);
+	if (st != ST_OK && st != ST_END)
+		return st;
 	if (h->fields_len >= lim->fields)
 		return ST_HEAD_TOO_LARGE;
-	enum token t = token_folded(name);
-	if (!str_ieq(str_from(token_name(t)), name)) {
-		if (token_flags(t) & TOKEN_IS_FRAMING)
-			return ST_BAD_HEADER;
-		if (token_flags(t) & (TOKEN_IS_HOP | TOKEN_IS_CREDENTIAL))
-			return ST_OK;
-		t = TOKEN_NONE;
-	}
+	if (st == ST_END)
+		return ST_OK;
 	struct str copy = arena_copy(h->arena, line);
 	if (copy.p == NULL)
 		return ST_NOMEM;

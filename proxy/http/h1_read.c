@@ -1,6 +1,7 @@
 #include "proxy/http/h1_read.h"
 
 #include "proxy/base/num.h"
+#include "proxy/http/framing.h"
 
 static void
 init(struct h1_read *r, struct arena *a, const struct h1_limits *lim)
@@ -102,92 +103,26 @@ take_status_line(struct h1_read *r, struct str line)
 	return ST_OK;
 }
 
-/* Content-Length and Transfer-Encoding, without saying yet what they mean here. */
-static enum status
-parse_framing(struct head *h, bool *ret_is_chunked)
-{
-	const struct field *cl = head_get(h, TOKEN_CONTENT_LENGTH);
-	const struct field *te = head_get(h, TOKEN_TRANSFER_ENCODING);
-
-	if (head_count(h, TOKEN_CONTENT_LENGTH) +
-		    head_count(h, TOKEN_TRANSFER_ENCODING) >
-	    1)
-		return ST_BAD_FRAMING;
-	if (te != NULL && (h->minor == 0 || !str_ieq(te->value, STR("chunked"))))
-		return ST_BAD_FRAMING;
-	if (cl != NULL && !num_parse_strict(cl->value, INT64_MAX, &h->length))
-		return ST_BAD_FRAMING;
-	h->has_length = cl != NULL;
-	*ret_is_chunked = te != NULL;
-	return ST_OK;
-}
-
-static enum status
-check_expect(struct head *h)
-{
-	const struct field *e = head_get(h, TOKEN_EXPECT);
-
-	if (e == NULL ||
-	    h->minor == 0) /* RFC 9110 section 10.1.1: 1.0 is to be ignored */
-		return ST_OK;
-	if (head_count(h, TOKEN_EXPECT) > 1 || !str_ieq(e->value, STR("100-continue")))
-		return ST_EXPECT_FAILED;
-	h->expects_continue = true;
-	return ST_OK;
-}
-
 static enum status
 finish_request(struct h1_read *r)
 {
 	struct head *h = &r->head;
 	size_t hosts = head_count(h, TOKEN_HOST);
-	bool is_chunked = false;
 
 	if (hosts > 1 || (hosts == 0 && h->minor == 1))
 		return ST_BAD_HEADER;
-	enum status st = parse_framing(h, &is_chunked);
-	if (st != ST_OK)
-		return st;
-	if (h->method_id == METHOD_CONNECT && (is_chunked || h->has_length))
-		return ST_BAD_FRAMING;
-	h->body = is_chunked ? BODY_CHUNKED : h->has_length ? BODY_LENGTH : BODY_NONE;
 	/* RFC 9112 section 9.3: a proxy keeps no connection with an HTTP/1.0 client. */
 	h->is_persistent =
 		h->minor == 1 && !head_lists(h, TOKEN_CONNECTION, STR("close"));
-	return check_expect(h);
-}
-
-/* RFC 9112 section 6.3, in its order. */
-static enum status
-response_body(const struct h1_read *r, bool is_chunked, enum body_kind *ret_kind)
-{
-	const struct head *h = &r->head;
-	bool is_success = h->status >= 200 && h->status < 300;
-	bool is_connected = r->asked == METHOD_CONNECT && is_success;
-	bool is_empty = !is_connected && (h->status < 200 || h->status == 204);
-
-	if (is_empty && (is_chunked || (h->has_length && h->length > 0)))
-		return ST_UPSTREAM_BAD; /* it says that a body follows where none may */
-	if (is_connected || h->status == 101)
-		*ret_kind = BODY_TUNNEL;
-	else if (is_empty || h->status == 304 || r->asked == METHOD_HEAD)
-		*ret_kind = BODY_NONE;
-	else if (is_chunked)
-		*ret_kind = BODY_CHUNKED;
-	else
-		*ret_kind = h->has_length ? BODY_LENGTH : BODY_UNTIL_CLOSE;
-	return h->status == 101 && !r->asked_upgrade ? ST_UPSTREAM_BAD : ST_OK;
+	return framing_of_request(h);
 }
 
 static enum status
 finish_response(struct h1_read *r)
 {
 	struct head *h = &r->head;
-	bool is_chunked = false;
 
-	enum status st = parse_framing(h, &is_chunked);
-	if (st == ST_OK)
-		st = response_body(r, is_chunked, &h->body);
+	enum status st = framing_of_response(h, r->asked, r->asked_upgrade);
 	if (st != ST_OK)
 		return st;
 	h->is_persistent = h->minor == 1 && h->body != BODY_UNTIL_CLOSE &&

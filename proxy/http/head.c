@@ -35,6 +35,18 @@ is_http_token(struct str s)
 	return s.n > 0;
 }
 
+/* Visible, blank, or obs-text (RFC 9110 section 5.5). */
+static bool
+is_value(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		unsigned char c = (unsigned char)s.p[i];
+		if ((c < 0x20 && c != '\t') || c == 0x7f)
+			return false;
+	}
+	return true;
+}
+
 static char
 fold(char c)
 {
@@ -81,6 +93,23 @@ token_of(struct str name)
 	enum token t = token_folded(name);
 
 	return str_ieq(rows[t].name, name) ? t : TOKEN_NONE;
+}
+
+enum status
+head_judge(struct str name, struct str value, enum token *ret_t)
+{
+	if (!is_http_token(name) || !is_value(value))
+		return ST_BAD_HEADER;
+	enum token t = token_folded(name);
+	if (!str_ieq(rows[t].name, name)) {
+		if (rows[t].flags & TOKEN_IS_FRAMING)
+			return ST_BAD_HEADER;
+		if (rows[t].flags & (TOKEN_IS_HOP | TOKEN_IS_CREDENTIAL))
+			return ST_END;
+		t = TOKEN_NONE;
+	}
+	*ret_t = t;
+	return ST_OK;
 }
 
 unsigned

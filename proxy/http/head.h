@@ -114,5 +114,11 @@ bool head_field_passes(const struct head *h, const struct field *f);
 bool head_trailer_passes(const struct head *h, const struct field *f);
 
 bool is_http_token(struct str s); /* 1*tchar, RFC 9110 section 5.6.2 */
+/*
+ * May a reader of any version add this field?  ST_OK: yes, with *ret_t; ST_END: a name
+ * that only folds to a hop-by-hop or credential one, leave it out; ST_BAD_HEADER: name
+ * or value is malformed, or the name folds to a framing one.
+ */
+enum status head_judge(struct str name, struct str value, enum token *ret_t) MUSTCHECK;
 
 #endif
