@@ -1,0 +1,276 @@
+#include "proxy/http/h2_in.h"
+
+static struct h2_stream *
+find(struct h2 *h, int32_t id)
+{
+	return nghttp2_session_get_stream_user_data(h->session, id);
+}
+
+static int
+flood(struct h2 *h)
+{
+	h2_fail(h, ST_LIMIT_RATE, H2_ENHANCE_YOUR_CALM);
+	return NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+/* Of a frame whose header is all that is known yet. */
+static bool
+ends_something(const nghttp2_frame_hd *hd)
+{
+	if (hd->type == NGHTTP2_CONTINUATION)
+		return hd->flags & NGHTTP2_FLAG_END_HEADERS;
+	return hd->flags & NGHTTP2_FLAG_END_STREAM;
+}
+
+/* Is this what can be sent for ever without meaning anything? */
+static bool
+is_idle(const struct h2 *h, const nghttp2_frame_hd *hd)
+{
+	switch (hd->type) {
+	case NGHTTP2_DATA:
+	case NGHTTP2_HEADERS:
+	case NGHTTP2_CONTINUATION:
+		return false;
+	case NGHTTP2_RST_STREAM: /* of a server that is: the other rule counts it */
+		return !h->is_server;
+	default:
+		return true;
+	}
+}
+
+static int
+on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *ctx)
+{
+	struct h2 *h = ctx;
+
+	(void)session;
+	if (is_idle(h, hd) && !h2_flood_idle(&h->flood, h->now_ms))
+		return flood(h);
+	if (hd->type == NGHTTP2_RST_STREAM && h->is_server &&
+	    !h2_flood_reset(&h->flood, h->now_ms))
+		return flood(h);
+	if (hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_CONTINUATION) {
+		bool is_empty = hd->length == 0 && !ends_something(hd);
+		return h2_flood_empty(&h->flood, is_empty) ? 0 : flood(h);
+	}
+	return 0;
+}
+
+/* Padding isn't payload: known when the frame is complete. */
+static int
+judge_data(struct h2 *h, const nghttp2_data *d)
+{
+	bool is_empty = d->hd.length == d->padlen;
+
+	if (!is_empty)
+		h2_flood_earn(&h->flood);
+	return h2_flood_empty(&h->flood, is_empty && !ends_something(&d->hd))
+		       ? 0
+		       : flood(h);
+}
+
+/* A new request: refused while too much of others is held. */
+static int
+begin_request(struct h2 *h, int32_t id)
+{
+	static const nghttp2_extpri fair = { NGHTTP2_EXTPRI_DEFAULT_URGENCY, 1 };
+	struct h2_stream *s = NULL;
+
+	h2_flood_earn(&h->flood);
+	if (h->heads < h->limits.heads)
+		s = h2_stream_new(h, id);
+	if (s == NULL) {
+		(void)nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, id,
+						H2_REFUSED_STREAM);
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	}
+	(void)nghttp2_session_set_stream_user_data(h->session, id, s);
+	/* Streams take turns: one big download doesn't hold small ones up. */
+	(void)nghttp2_session_change_extpri_stream_priority(h->session, id, &fair, 1);
+	h2_head_begin(s);
+	return 0;
+}
+
+static int
+on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
+{
+	struct h2 *h = ctx;
+
+	(void)session;
+	if (frame->hd.type != NGHTTP2_HEADERS)
+		return 0;
+	if (frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+		return begin_request(h, frame->hd.stream_id);
+	struct h2_stream *s = find(h, frame->hd.stream_id);
+	if (s != NULL)
+		h2_head_begin(s);
+	return 0;
+}
+
+static int
+on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+	  size_t name_n, const uint8_t *value, size_t value_n, uint8_t flags, void *ctx)
+{
+	struct h2 *h = ctx;
+	struct h2_stream *s = find(h, frame->hd.stream_id);
+
+	(void)session;
+	(void)flags;
+	if (s == NULL)
+		return 0;
+	enum status st = h2_head_field(s, str_of(name, name_n), str_of(value, value_n));
+	if (st == ST_OK)
+		return 0;
+	h2_fail(h, st, st == ST_NOMEM ? H2_INTERNAL_ERROR : H2_ENHANCE_YOUR_CALM);
+	return NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+/* nghttp2 would leave such a field out; to us it is an error, as in HTTP/1. */
+static int
+on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame,
+		  const uint8_t *name, size_t name_n, const uint8_t *value,
+		  size_t value_n, uint8_t flags, void *ctx)
+{
+	(void)session;
+	(void)frame;
+	(void)name;
+	(void)name_n;
+	(void)value;
+	(void)value_n;
+	(void)flags;
+	(void)ctx;
+	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+}
+
+static int
+on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *p,
+	      size_t n, void *ctx)
+{
+	struct h2 *h = ctx;
+	struct h2_stream *s = find(h, id);
+
+	(void)flags;
+	if (s == NULL || s->is_dead || n == 0) {
+		(void)nghttp2_session_consume(session, id, n);
+		return 0;
+	}
+	s->uncredited += n;
+	h->events.body(h->ctx, s, str_of(p, n));
+	return 0;
+}
+
+static void
+end_of_body(struct h2 *h, int32_t id)
+{
+	struct h2_stream *s = find(h, id);
+
+	if (s == NULL || s->is_in_whole)
+		return;
+	s->is_in_whole = true;
+	if (!s->is_dead)
+		h->events.end(h->ctx, s, NULL);
+}
+
+/* The peer has seen our notice: what it sends from now on it knows to be refused. */
+static void
+on_ping_ack(struct h2 *h)
+{
+	if (!h->is_draining || h->has_final_goaway)
+		return;
+	h->has_final_goaway = true;
+	(void)nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
+				    nghttp2_session_get_last_proc_stream_id(h->session),
+				    H2_NO_ERROR, NULL, 0);
+}
+
+static int
+on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
+{
+	struct h2 *h = ctx;
+	bool is_end = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+	struct h2_stream *s;
+
+	(void)session;
+	switch (frame->hd.type) {
+	case NGHTTP2_HEADERS:
+		s = find(h, frame->hd.stream_id);
+		if (s != NULL)
+			h2_head_end(s, is_end);
+		return 0;
+	case NGHTTP2_DATA:
+		if (is_end)
+			end_of_body(h, frame->hd.stream_id);
+		return judge_data(h, &frame->data);
+	case NGHTTP2_PING:
+		if (frame->hd.flags & NGHTTP2_FLAG_ACK)
+			on_ping_ack(h);
+		return 0;
+	case NGHTTP2_GOAWAY:
+		h->is_closing = true;
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+static int
+on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *ctx)
+{
+	struct h2_stream *s = nghttp2_session_get_stream_user_data(session, id);
+
+	(void)ctx;
+	if (s == NULL)
+		return 0;
+	(void)nghttp2_session_set_stream_user_data(session, id, NULL);
+	if (s->uncredited > 0)
+		(void)nghttp2_session_consume_connection(session, s->uncredited);
+	s->uncredited = 0;
+	h2_emit_closed(s, code);
+	return 0;
+}
+
+/* A stream that its owner has left ends with its message (RFC 9113 section 8.1). */
+static void
+on_our_end(struct h2 *h, int32_t id)
+{
+	struct h2_stream *s = find(h, id);
+
+	if (s != NULL && h->is_server && s->is_leaving && !s->is_in_whole)
+		h2_reset(s, H2_NO_ERROR);
+}
+
+static int
+on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
+{
+	struct h2 *h = ctx;
+	struct h2_stream *s;
+
+	(void)session;
+	if (frame->hd.type == NGHTTP2_DATA)
+		h2_flood_earn(&h->flood);
+	if (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) {
+		if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+			on_our_end(h, frame->hd.stream_id);
+		return 0;
+	}
+	if (frame->hd.type != NGHTTP2_RST_STREAM || !h->is_server)
+		return 0;
+	s = find(h, frame->hd.stream_id);
+	if ((s == NULL || !s->is_ours) && !h2_flood_reset(&h->flood, h->now_ms))
+		h2_fail(h, ST_LIMIT_RATE, H2_ENHANCE_YOUR_CALM);
+	return 0;
+}
+
+void
+h2_set_callbacks(nghttp2_session_callbacks *c)
+{
+	nghttp2_session_callbacks_set_on_begin_frame_callback(c, on_begin_frame);
+	nghttp2_session_callbacks_set_on_begin_headers_callback(c, on_begin_headers);
+	nghttp2_session_callbacks_set_on_header_callback(c, on_header);
+	nghttp2_session_callbacks_set_on_invalid_header_callback(c, on_invalid_header);
+	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(c, on_data_chunk);
+	nghttp2_session_callbacks_set_on_frame_recv_callback(c, on_frame_recv);
+	nghttp2_session_callbacks_set_on_stream_close_callback(c, on_stream_close);
+	nghttp2_session_callbacks_set_on_frame_send_callback(c, on_frame_send);
+	nghttp2_session_callbacks_set_send_data_callback(c, h2_out_frame);
+}
