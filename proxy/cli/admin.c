@@ -284,6 +284,10 @@ admin_print_refusal(const struct admin_reply *r)
 	const char *code = json_string_value(json_object_get(error, "code"));
 	const char *message = json_string_value(json_object_get(error, "message"));
 
+	const char *detail = json_string_value(json_object_get(error, "detail"));
+
 	(void)fprintf(stderr, "sandgate: %s: %s\n", code == NULL ? "refused" : code,
 		      message == NULL ? "" : message);
+	if (detail != NULL)
+		(void)fprintf(stderr, "sandgate: %s\n", detail);
 }

@@ -49,10 +49,10 @@ attached_add(const struct admin_where *w, const struct attached_as *as,
 	kinds = json_array();
 	for (size_t i = 0; i < s->n; i++)
 		(void)json_array_append_new(kinds, json_string(s->texts[i]));
-	wish.body = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "id", text(as->id), "user",
-			      text(as->user), "agent", text(as->agent), "session",
-			      text(as->session), "policy", text(as->policy), "sockets",
-			      kinds);
+	wish.body = json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:o}", "id", text(as->id),
+			      "user", text(as->user), "agent", text(as->agent),
+			      "session", text(as->session), "policy", text(as->policy),
+			      "trusts_ca", as->trusts_ca, "sockets", kinds);
 	if (wish.body == NULL)
 		return ST_NOMEM;
 	enum status st = admin_call(w, &wish, &reply);

@@ -7,6 +7,7 @@
 
 struct attached_as {
 	const char *id, *user, *agent, *session, *policy; /* NULL: empty */
+	bool trusts_ca; /* our CA's certificate is installed there */
 };
 
 /* Says on standard error what the gateway refused. */

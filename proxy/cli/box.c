@@ -21,6 +21,7 @@
 #include "proxy/cli/calls.h"
 #include "proxy/cli/inherited.h"
 #include "proxy/cli/mask.h"
+#include "proxy/cli/trust_mount.h"
 #include "proxy/cli/usher.h"
 
 enum { EXIT_REFUSED = 125, EXIT_NO_EXEC = 126, EXIT_NOT_FOUND = 127 };
@@ -146,6 +147,8 @@ cover(const struct box_wish *w, FILE *unix_list)
 
 	buf_init(&why, 4096);
 	enum status st = mask_all(unix_list, w->state_dir, &why);
+	if (st == ST_OK)
+		st = trust_mount(&w->trust, &why);
 	if (st == ST_OK &&
 	    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		refuse("/proc could not be mounted (masked paths of an outer "

@@ -16,11 +16,13 @@
 #include <sys/types.h>
 
 #include "proxy/cli/ns.h"
+#include "proxy/cli/trust.h"
 
 struct box_wish {
 	struct ns_wish ns;
 	bool root;             /* the command sees itself as uid 0 */
 	const char *state_dir; /* masked; NULL: none */
+	struct trust trust;    /* what it believes; the caller's */
 	char *const *argv, *const *env;
 };
 

@@ -16,7 +16,7 @@
 #include "proxy/cli/gate.h"
 #include "proxy/cli/mask.h"
 
-enum { REFUSED = 125, ENV_MAX = 4096 };
+enum { REFUSED = 125, ENV_MAX = 4096, JAVA_MAX = 65536 };
 
 struct exec {
 	struct gate_wish gate;
@@ -24,6 +24,7 @@ struct exec {
 	struct box_wish box;
 	bool no_proxy_env;
 	char id[64];
+	struct buf java; /* the text of a variable */
 };
 
 static const char usage[] =
@@ -156,19 +157,23 @@ is_proxy_variable(struct str assignment)
 }
 
 static char **
-make_env(const struct exec *e)
+make_env(struct exec *e)
 {
-	char **env = calloc(ENV_MAX + COUNT_OF(proxy_env) + 1, sizeof *env);
-	size_t n = 0;
+	size_t n = 0, max = ENV_MAX + COUNT_OF(proxy_env) + TRUST_VARIABLES + 1;
+	char **env = calloc(max, sizeof *env);
+	const bool has_trust = e->box.trust.is_there;
 
 	for (size_t i = 0; env != NULL && environ[i] != NULL && n < ENV_MAX; i++) {
 		struct str one = str_from(environ[i]);
-		if (!mask_is_variable(one) && !is_proxy_variable(one))
+		if (!mask_is_variable(one) && !is_proxy_variable(one) &&
+		    !(has_trust && trust_is_variable(one)))
 			env[n++] = environ[i];
 	}
 	for (size_t i = 0; env != NULL && !e->no_proxy_env && i < COUNT_OF(proxy_env);
 	     i++)
 		env[n++] = (char *)(uintptr_t)proxy_env[i];
+	if (env != NULL && has_trust)
+		(void)trust_put_env(&e->box.trust, &e->java, env + n);
 	return env;
 }
 
@@ -199,6 +204,32 @@ run_in(struct exec *e, const struct admin_where *where)
 	return code;
 }
 
+static int
+run_behind(struct exec *e, struct gate *g)
+{
+	struct admin_where where = gate_where(g);
+	int code = REFUSED;
+
+	buf_init(&e->java, JAVA_MAX);
+	enum status st = trust_make(&where, &e->box.trust);
+	if (st != ST_OK && st != ST_NOT_FOUND)
+		(void)fprintf(stderr,
+			      "sandgate exec: roots with the gateway's CA: %s\n",
+			      status_words(st)->sentence);
+	e->as.trusts_ca = e->box.trust.is_there;
+	char **env = make_env(e);
+	e->box.env = env;
+	e->box.state_dir = buf_cstr(&g->state);
+	e->box.ns.ports_n = attached_ports(where.config, e->as.policy, e->box.ns.ports,
+					   NS_PORTS_MAX);
+	if (env != NULL)
+		code = run_in(e, &where);
+	free(env);
+	trust_done(&e->box.trust);
+	buf_done(&e->java);
+	return code;
+}
+
 int
 cmd_exec(int argc, char **argv)
 {
@@ -215,18 +246,9 @@ cmd_exec(int argc, char **argv)
 		e.as.id = e.id;
 	if (e.as.user == NULL)
 		e.as.user = getenv("USER");
-	char **env = make_env(&e);
-	e.box.env = env;
-	if (env == NULL || gate_open(&e.gate, &g) != ST_OK) {
-		free(env);
+	if (gate_open(&e.gate, &g) != ST_OK)
 		return REFUSED;
-	}
-	struct admin_where where = gate_where(&g);
-	e.box.state_dir = buf_cstr(&g.state);
-	e.box.ns.ports_n =
-		attached_ports(where.config, e.as.policy, e.box.ns.ports, NS_PORTS_MAX);
-	int code = run_in(&e, &where);
+	int code = run_behind(&e, &g);
 	gate_close(&g);
-	free(env);
 	return code;
 }

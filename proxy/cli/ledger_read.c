@@ -3,12 +3,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "proxy/base/clock.h"
 #include "proxy/base/enc.h"
-#include "proxy/base/num.h"
+#include "proxy/cli/span.h"
 #include "proxy/io/chain.h"
 
 enum { US = 1000000 };
@@ -116,53 +115,19 @@ ledger_by_id(sqlite3 *db, uint64_t id, struct buf *b, struct row *ret_r)
 	return st == ST_OK ? row_get(bytes, ret_r) : st;
 }
 
-static bool
-ago(struct str text, uint64_t *ret_s)
-{
-	static const struct {
-		char unit;
-		uint64_t seconds;
-	} units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
-	uint64_t n = 0;
-
-	if (text.n < 2 || !num_parse_u64(str_head(text, text.n - 1), 1000000000, &n))
-		return false;
-	for (size_t i = 0; i < COUNT_OF(units); i++) {
-		if (text.p[text.n - 1] == units[i].unit) {
-			*ret_s = n * units[i].seconds;
-			return true;
-		}
-	}
-	return false;
-}
-
 bool
 ledger_since(struct str text, uint64_t now_us, uint64_t *ret_us)
 {
-	struct tm tm = { 0 };
-	char copy[32];
 	uint64_t seconds = 0;
 
-	if (ago(text, &seconds)) {
+	if (span_read(text, &seconds)) {
 		*ret_us = seconds < now_us / US ? now_us - seconds * US : 1;
 		return true;
 	}
-	if (text.n >= sizeof copy)
+	/* A little earlier is still since. */
+	if (!span_read_point(text, &seconds))
 		return false;
-	(void)snprintf(copy, sizeof copy, "%.*s", STR_ARG(text));
-	const char *end = strptime(copy, "%Y-%m-%dT%H:%M:%S", &tm);
-	if (end == NULL)
-		return false;
-	/* A fraction of a second is not looked at: a little earlier is still since. */
-	struct str rest = str_from(end);
-	if (rest.n > 0 && rest.p[0] == '.')
-		do
-			rest = str_skip(rest, 1);
-		while (rest.n > 0 && ascii_is_digit(rest.p[0]));
-	time_t at = timegm(&tm);
-	if (!str_eq(rest, STR("Z")) || at < 0)
-		return false;
-	*ret_us = (uint64_t)at * US;
+	*ret_us = seconds * US;
 	return true;
 }
 

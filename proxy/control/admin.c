@@ -108,14 +108,18 @@ admin_answer(struct admin_conn *a, uint16_t http, json_t *body)
 }
 
 void
-admin_refuse(struct admin_conn *a, enum status st)
+admin_refuse(struct admin_conn *a, enum status st, struct str text)
 {
 	const struct status_words *w = status_words(st);
+	json_t *error = json_pack("{s:s,s:s,s:s}", "code", w->code, "message",
+				  w->sentence, "hint", w->hint);
+	json_t *detail = text.n == 0 ? NULL : json_stringn(text.p, text.n);
 
+	if (detail != NULL)
+		(void)json_object_set_new(error, "detail", detail);
 	/* 407 is a proxy's word; here the same thing is called 401. */
 	admin_answer(a, w->http == 407 ? 401 : w->http,
-		     json_pack("{s:{s:s,s:s,s:s}}", "error", "code", w->code, "message",
-			       w->sentence, "hint", w->hint));
+		     json_pack("{s:o}", "error", error));
 }
 
 /* The request. */
@@ -183,7 +187,7 @@ fed(struct admin_conn *a, enum status st)
 	if (st == ST_OK)
 		api_request(a);
 	else
-		admin_refuse(a, st);
+		admin_refuse(a, st, STR(""));
 }
 
 static bool

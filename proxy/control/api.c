@@ -3,13 +3,14 @@
 #include <sys/socket.h>
 
 #include "conf/policy.h"
+#include "proxy/base/num.h"
 #include "proxy/control/control.h"
 #include "proxy/io/sock.h"
 
 /* Small helpers. */
 
-static struct str
-get_text(const struct admin_conn *a, const char *key)
+struct str
+api_text(const struct admin_conn *a, const char *key)
 {
 	const json_t *j = json_object_get(a->request, key);
 
@@ -23,13 +24,16 @@ static enum status
 record(struct admin_conn *a, enum status reason)
 {
 	struct row row = role_row_begin(&a->control->role, ROW_OPERATOR, NULL);
-	char user[24];
+	struct str name = api_text(a, "name");
+	char user[24], detail[256];
+	int n = snprintf(detail, sizeof detail, "%s%s%.*s", a->word,
+			 name.n > 0 ? " " : "", STR_ARG(str_head(name, 200)));
 
 	(void)snprintf(user, sizeof user, "uid %u", (unsigned)a->uid);
 	row.listener = STR("admin");
-	row.detail = str_from(a->word);
+	row.detail = str_of(detail, n < 0 ? 0 : num_min((size_t)n, sizeof detail - 1));
 	row.reason = reason;
-	row.sandbox = get_text(a, "id");
+	row.sandbox = api_text(a, "id");
 	row.user = a->control->admin_is_unix ? str_from(user) : STR("token");
 	if (a->wish != 0)
 		row.turn = a->wish;
@@ -46,15 +50,21 @@ record_end(struct admin_conn *a, enum status reason)
 		log_error(&a->control->role.log, "ledger row: %s", status_code(st));
 }
 
-static void
-refuse(struct admin_conn *a, enum status st)
+void
+api_refuse(struct admin_conn *a, enum status st, struct str text)
 {
 	record_end(a, st);
-	admin_refuse(a, st);
+	admin_refuse(a, st, text);
 }
 
 static void
-succeed(struct admin_conn *a, json_t *body)
+refuse(struct admin_conn *a, enum status st)
+{
+	api_refuse(a, st, STR(""));
+}
+
+void
+api_succeed(struct admin_conn *a, json_t *body)
 {
 	record_end(a, ST_OK);
 	admin_answer(a, 200, body);
@@ -157,7 +167,7 @@ shutdown_told(void *ctx, enum status st, struct str body)
 
 	(void)body;
 	if (st == ST_OK)
-		succeed(a, json_pack("{s:b}", "ok", 1));
+		api_succeed(a, json_pack("{s:b}", "ok", 1));
 	else
 		refuse(a, st);
 }
@@ -194,12 +204,12 @@ static enum status
 check_names(const struct admin_conn *a)
 {
 	struct control *c = a->control;
-	struct str id = get_text(a, "id");
+	struct str id = api_text(a, "id");
 
-	if (!str_is_name(id) || get_text(a, "user").n > 200 ||
-	    get_text(a, "agent").n > 200 || get_text(a, "session").n > 200)
+	if (!str_is_name(id) || api_text(a, "user").n > 200 ||
+	    api_text(a, "agent").n > 200 || api_text(a, "session").n > 200)
 		return ST_BAD_REQUEST;
-	if (image_policy_by_name(c->role.image, get_text(a, "policy")) == POLICY_NONE)
+	if (image_policy_by_name(c->role.image, api_text(a, "policy")) == POLICY_NONE)
 		return ST_NO_POLICY;
 	return who_by_id(c->role.who, id) != NULL ? ST_CONFLICT : ST_OK;
 }
@@ -240,8 +250,8 @@ attach_told(void *ctx, enum status st, struct str body)
 	if (st != ST_OK)
 		refuse(a, st);
 	else
-		succeed(a,
-			json_pack("{s:b,s:I}", "ok", 1, "handle", (json_int_t)handle));
+		api_succeed(a, json_pack("{s:b,s:I}", "ok", 1, "handle",
+					 (json_int_t)handle));
 }
 
 static void
@@ -261,7 +271,7 @@ api_attach(struct admin_conn *a)
 	buf_put_u8(&b, 1);
 	buf_put_u64(&b, cookie);
 	for (size_t i = 0; i < COUNT_OF(keys); i++)
-		wire_put_str(&b, get_text(a, keys[i]));
+		wire_put_str(&b, api_text(a, keys[i]));
 	buf_put_u8(&b, json_is_true(json_object_get(a->request, "trusts_ca")));
 	if (st == ST_OK)
 		st = put_kinds(&b, a);
@@ -284,7 +294,7 @@ detach_told(void *ctx, enum status st, struct str body)
 static void
 api_detach(struct admin_conn *a)
 {
-	const struct who *w = who_by_id(a->control->role.who, get_text(a, "id"));
+	const struct who *w = who_by_id(a->control->role.who, api_text(a, "id"));
 	CLEANUP(buf_done) struct buf b = { 0 };
 
 	if (w == NULL || w->handle < HANDLE_ATTACHED) {

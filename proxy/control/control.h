@@ -47,10 +47,11 @@ struct admin_conn { /* one operator's request */
 	size_t fds_n, sent;
 	uid_t uid; /* of the peer; -1: over TCP, with the token */
 	bool has_head, is_asked, is_answered;
-	const char *word;     /* the API's row, for the ledger */
-	uint64_t wish;        /* the row that says what was asked for; 0: none */
-	json_t *request;      /* NULL: no body */
-	struct str attach_id; /* in request */
+	const char *word;       /* the API's row, for the ledger */
+	uint64_t wish;          /* the row that says what was asked for; 0: none */
+	json_t *request;        /* NULL: no body */
+	struct str attach_id;   /* in request */
+	struct list vault_link; /* while the keeper is asked */
 };
 
 struct control {
@@ -64,7 +65,8 @@ struct control {
 	struct list conns;
 	size_t conns_n;
 	struct ask_line *lines[CONTROL_SLOTS];
-	struct ask_line *dialer;
+	struct ask_line *dialer, *keeper;
+	struct list vault_asks; /* what the keeper is asked now: admin_conn */
 	struct stats *stats[CONTROL_SLOTS]; /* NULL: no such slot */
 	struct super_call calls[CONTROL_CALLS];
 	uint32_t last_seq;
@@ -77,12 +79,21 @@ struct control {
 enum status admin_open(struct control *c, int fd) MUSTCHECK;
 /* Takes over body.  The connection ends when it is sent. */
 void admin_answer(struct admin_conn *a, uint16_t http, json_t *body);
-void admin_refuse(struct admin_conn *a, enum status st); /* with its words */
+/* With its words, and text about this one case. */
+void admin_refuse(struct admin_conn *a, enum status st, struct str text);
 
 /* api.c: what they may ask */
 void api_request(struct admin_conn *a); /* complete and permitted */
+struct str api_text(const struct admin_conn *a, const char *key); /* "": none */
+/* Each ends the request, and records the end of what an operator did. */
+void api_refuse(struct admin_conn *a, enum status st, struct str text);
+void api_succeed(struct admin_conn *a, json_t *body);
 /* Authorized, sent by no web page?  ST_OK, or what to refuse with. */
 enum status auth_check(const struct admin_conn *a) MUSTCHECK;
+
+/* vault.c */
+void api_vault(struct admin_conn *a);
+void vault_lost(struct control *c); /* the line to the keeper goes */
 
 /* status.c */
 json_t *status_json(const struct control *c, struct str health); /* NULL: no memory */

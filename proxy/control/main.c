@@ -32,6 +32,8 @@ line_lost(void *ctx, struct ask_line *line, enum status why)
 	}
 	if (c->dialer == line)
 		c->dialer = NULL;
+	if (c->keeper == line)
+		c->keeper = NULL;
 	ask_line_free(line);
 }
 
@@ -51,11 +53,17 @@ given_line(struct control *c, uint32_t index, struct str text, struct ask_msg *m
 	c->lines[slot] = NULL;
 	if (index == ROLE_DIALER)
 		c->dialer = NULL;
+	if (index == ROLE_KEEPER) {
+		c->keeper = NULL;
+		vault_lost(c); /* what it was asked, a freed line forgets */
+	}
 	st = ask_line_new(c->loop, &end, line_heard, line_lost, c, &c->lines[slot]);
 	if (st != ST_OK)
 		(void)close(end.fd);
 	else if (index == ROLE_DIALER)
 		c->dialer = c->lines[slot];
+	else if (index == ROLE_KEEPER)
+		c->keeper = c->lines[slot];
 	return st;
 }
 
@@ -155,6 +163,7 @@ main(void)
 		return 1;
 	}
 	list_init(&c->conns);
+	list_init(&c->vault_asks);
 	c->super_uid = super_uid();
 	role_start(&c->role, ROLE_CONTROL, &hooks);
 	role_enter(&c->role, NULL);

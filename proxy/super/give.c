@@ -11,6 +11,7 @@ static const enum role lines[][2] = {
 	{ ROLE_WORKER, ROLE_DIALER },  { ROLE_WORKER, ROLE_CONTROL },
 	{ ROLE_WORKER, ROLE_LEDGER },  { ROLE_DNS, ROLE_DIALER },
 	{ ROLE_CONTROL, ROLE_DIALER }, { ROLE_LEDGER, ROLE_KEEPER },
+	{ ROLE_CONTROL, ROLE_KEEPER },
 };
 
 enum status

@@ -1,0 +1,18 @@
+#ifndef PROXY_CLI_TRUST_MOUNT_H
+#define PROXY_CLI_TRUST_MOUNT_H
+/*
+ * trust_mount: the files of trust where programs look for them.  They lie on a small
+ * file system of their own, read-only once they are written.
+ */
+#include "proxy/cli/trust.h"
+
+/* In a box's mount namespace, whose /run is its own: TRUST_DIR, and the bundle over
+ * those of the system. */
+enum status trust_mount(const struct trust *t, struct buf *why) MUSTCHECK;
+
+/* In the mount namespace of a process that exists: over its bundles, made of what they
+ * were and ours.  ST_NOT_FOUND: it has none.  ret_path: one of them. */
+enum status trust_mount_over(struct str ours, struct buf *why,
+			     const char **ret_path) MUSTCHECK;
+
+#endif
