@@ -17,6 +17,8 @@ struct policy_source { /* where a policy is written */
 	struct policy_source *next;
 };
 
+struct connector_source; /* see build_connector.h */
+
 struct build {
 	struct conf *conf;
 	struct report *report;
@@ -25,8 +27,12 @@ struct build {
 	struct policy_source *policies, *policies_last; /* in order of the files */
 	size_t policies_n;
 	struct map policy_index; /* name to 1 + index */
-	struct map connectors;   /* name to const struct node * */
-	struct map ids, sources; /* of sandboxes, to const struct node * */
+	/* By index: a connector of the policy whose secret holds {user}, or empty. */
+	struct str *policy_wants_user;
+	struct connector_source *connectors;
+	size_t connectors_n;
+	struct map connector_index; /* name to struct connector_source * */
+	struct map ids, sources;    /* of sandboxes, to const struct node * */
 	const struct node *option_nodes[OPT_COUNT]; /* where each was set */
 	bool needs_country, needs_asn;
 	struct place country_at, asn_at; /* the first rule that does */
@@ -56,8 +62,9 @@ uint64_t build_number(struct build *b, enum option opt); /* after the options */
 void build_listeners(struct build *b, const struct node *n, void *ctx);
 void build_resolver(struct build *b, const struct node *n, void *ctx);
 void build_upstream_proxy(struct build *b, const struct node *n, void *ctx);
-void build_connectors(struct build *b, const struct node *n, void *ctx);
-void build_connector(struct build *b, const struct node *n, void *ctx);
+void build_connectors_gather(struct build *b, const struct node *n, void *ctx);
+void build_connectors(struct build *b);        /* all that were gathered */
+void build_connectors_unused(struct build *b); /* after the policies */
 void build_policies_named(struct build *b, const struct node *map); /* gather */
 void build_policy_named(struct build *b, struct str name, const struct node *n,
 			struct place at);
@@ -75,8 +82,9 @@ struct rule_context {
 /* Parses one rule; false if it can't be used. */
 bool build_rule(struct build *b, const struct node *n, uint32_t policy, bool is_deny,
 		struct image_rule *ret_rule) MUSTCHECK;
-/* The hosts of a connector as one rule that refuses with ST_NEEDS_CONNECTOR. */
-bool build_connector_rule(struct build *b, const struct node *connector,
-			  uint32_t policy, struct image_rule *ret_rule) MUSTCHECK;
+/* One entry of a connector's `allow` or `deny`; c->rule holds its hosts and the like. */
+bool build_connector_rule(struct build *b, const struct node *n,
+			  const struct image_auth *auth,
+			  struct rule_context *c) MUSTCHECK;
 
 #endif

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf/build.h"
+#include "conf/build_connector.h"
+#include "conf/build_overlap.h"
 #include "conf/value.h"
 #include "proxy/base/num.h"
 
@@ -13,7 +14,6 @@ struct policy_context {
 	struct image_rule *rules; /* room for all that are written */
 	size_t rules_n, rules_max;
 	bool is_deny; /* of the list at hand */
-	const struct node *connector;
 };
 
 void
@@ -100,7 +100,7 @@ say_no_connector(struct build *b, const struct node *n)
 	size_t at = 0;
 
 	buf_init(&words, 65536);
-	while (map_next(&b->connectors, &at, &key, &value)) {
+	while (map_next(&b->connector_index, &at, &key, &value)) {
 		buf_put(&words, key);
 		buf_putc(&words, '|');
 	}
@@ -115,27 +115,48 @@ say_no_connector(struct build *b, const struct node *n)
 		report_error(b->report, n->at, "no connector `%.*s`", STR_ARG(n->text));
 }
 
+static bool
+is_listed(const struct policy_context *c, uint32_t connector)
+{
+	for (size_t i = 0; i < c->rules_n; i++)
+		if (c->rules[i].connector == connector)
+			return true;
+	return false;
+}
+
+/* A name in the vault that holds {user} is none without a user. */
+static void
+note_use(struct build *b, struct policy_context *c, struct connector_source *s)
+{
+	s->is_listed = true;
+	if (s->image.auth.is_delegated)
+		b->policy_wants_user[c->index] = s->name;
+}
+
 static void
 on_connector(struct build *b, const struct node *n, void *ctx)
 {
 	struct policy_context *c = ctx;
-	struct image_rule r;
 	struct str name;
 
 	if (!value_name(b->report, n, &name))
 		return;
-	const struct node *connector = map_get(&b->connectors, name);
-	if (connector == NULL) {
+	struct connector_source *s = map_get(&b->connector_index, name);
+	if (s == NULL) {
 		say_no_connector(b, n);
 		return;
 	}
-	report_warning(b->report, n->at,
-		       "connector `%.*s` does not run in this version; its hosts are "
-		       "refused with needs_connector",
-		       STR_ARG(name));
-	if (build_connector_rule(b, connector, c->index, &r) &&
-	    c->rules_n < c->rules_max)
-		c->rules[c->rules_n++] = r;
+	note_use(b, c, s);
+	if (is_listed(c, s->index)) {
+		report_error(b->report, n->at, "connector `%.*s` is listed twice",
+			     STR_ARG(name));
+		return;
+	}
+	for (const struct connector_rule *r = s->rules; r != NULL; r = r->next) {
+		need(c->rules_n < c->rules_max);
+		c->rules[c->rules_n] = r->rule;
+		c->rules[c->rules_n++].policy = c->index;
+	}
 }
 
 static void
@@ -182,13 +203,37 @@ children(const struct node *n, struct str key)
 	return list == NULL ? 0 : list->n + 1;
 }
 
+static size_t
+rules_of(struct build *b, const struct node *n)
+{
+	const struct connector_source *s = map_get(&b->connector_index, n->text);
+
+	return s == NULL ? 0 : s->rules_n;
+}
+
+/* A connector may be listed once, but this is asked before that is known. */
+static size_t
+connector_rules(struct build *b, const struct node *policy)
+{
+	const struct node *list = node_get(policy, STR("connectors"));
+	size_t n = 0;
+
+	if (list == NULL)
+		return 0;
+	if (list->kind == NODE_SCALAR)
+		return rules_of(b, list);
+	for (const struct node *one = list->first; one != NULL; one = one->next)
+		n += rules_of(b, one);
+	return n;
+}
+
 static void
 build_policy(struct build *b, const struct policy_source *p, uint32_t index)
 {
 	struct policy_context c = { .index = index };
 
 	c.rules_max = children(p->node, STR("allow")) + children(p->node, STR("deny")) +
-		      children(p->node, STR("connectors"));
+		      connector_rules(b, p->node);
 	c.rules = calloc(c.rules_max + 1, sizeof *c.rules);
 	if (c.rules == NULL) {
 		report_error(b->report, p->at, "not enough memory");
@@ -201,6 +246,7 @@ build_policy(struct build *b, const struct policy_source *p, uint32_t index)
 		report_warning(b->report, p->at,
 			       "policy `%.*s` has no `allow`: nothing passes",
 			       STR_ARG(p->name));
+	build_overlaps(b, c.rules, c.rules_n);
 	add_rules(b, &c);
 	(void)draft_add(b->draft, IMAGE_POLICIES, &c.image);
 	free(c.rules);
@@ -224,8 +270,12 @@ build_policies(struct build *b)
 		arena_alloc(b->arena, (b->policies_n + 1) * sizeof(void *));
 	size_t n = 0;
 
-	if (sorted == NULL)
+	b->policy_wants_user =
+		arena_alloc(b->arena, (b->policies_n + 1) * sizeof(struct str));
+	if (sorted == NULL || b->policy_wants_user == NULL)
 		return; /* the arena is over: said at the end */
+	for (size_t i = 0; i < b->policies_n; i++)
+		b->policy_wants_user[i] = STR("");
 	for (const struct policy_source *p = b->policies; p != NULL; p = p->next)
 		sorted[n++] = p;
 	qsort(sorted, n, sizeof(void *), compare_names);
@@ -235,4 +285,5 @@ build_policies(struct build *b)
 			report_error(b->report, sorted[i]->at, "too many policies");
 		build_policy(b, sorted[i], (uint32_t)i);
 	}
+	build_connectors_unused(b);
 }

@@ -1,6 +1,7 @@
 /* One rule of a policy.  All its parts are read before it is judged as a whole. */
 #include "conf/build.h"
 #include "conf/host.h"
+#include "conf/policy.h"
 #include "conf/rule_part.h"
 #include "conf/value.h"
 
@@ -30,8 +31,9 @@ static const struct build_field fields[] = {
 	{ "protocol", on_protocol },          { "shared_suffix", on_shared_suffix },
 	{ "hosts", rule_part_hosts },         { "cidrs", rule_part_cidrs },
 	{ "ports", rule_part_ports },         { "methods", rule_part_methods },
-	{ "paths", rule_part_paths },         { "addresses", rule_part_addresses },
-	{ "countries", rule_part_countries }, { "asns", rule_part_asns },
+	{ "paths", rule_part_paths },         { "query", rule_part_query },
+	{ "addresses", rule_part_addresses }, { "countries", rule_part_countries },
+	{ "asns", rule_part_asns },
 };
 
 static void
@@ -57,10 +59,6 @@ check_deny(struct build *b, const struct node *n, const struct rule_context *c)
 		report_error(b->report, n->at,
 			     "a deny rule with methods or paths must name hosts, and "
 			     "no cidrs");
-	else if (policy_rule_reads(&c->rule))
-		report_warning(b->report, n->at,
-			       "TLS hides methods and paths: these hosts are refused "
-			       "over TLS with needs_interception");
 }
 
 static void
@@ -86,29 +84,6 @@ check_allow(struct build *b, const struct node *n, struct rule_context *c)
 		report_error(b->report, n->at, "`cidrs` needs `protocol: tcp`");
 	if (c->ports == NULL && !c->rule.is_tcp)
 		add_default_ports(b, &c->rule);
-}
-
-/* Over TLS only the name is seen, so such a rule lets nothing pass on a TLS port. */
-static void
-warn_hidden(struct build *b, const struct node *n, const struct rule_context *c)
-{
-	const struct image_ports *p = draft_table(b->draft, IMAGE_PORTS);
-	bool has_https = false;
-
-	for (uint32_t i = 0; i < c->rule.ports_n; i++)
-		has_https = has_https || (p[c->rule.ports + i].low <= HTTPS &&
-					  p[c->rule.ports + i].high >= HTTPS);
-	if (!has_https || c->rule.is_tcp)
-		return;
-	if (policy_rule_reads(&c->rule))
-		report_warning(b->report, n->at,
-			       "TLS hides methods and paths: on port 443 this rule "
-			       "gives needs_interception, only plain HTTP passes");
-	else if (c->rule.is_shared_suffix)
-		report_warning(b->report, n->at,
-			       "a pattern on shared hosting must be intercepted, which "
-			       "is not available in this version: on port 443 it gives "
-			       "needs_interception");
 }
 
 static void
@@ -137,7 +112,8 @@ bool
 build_rule(struct build *b, const struct node *n, uint32_t policy, bool is_deny,
 	   struct image_rule *ret_rule)
 {
-	struct rule_context c = { .rule = { .is_deny = is_deny } };
+	struct rule_context c = { .rule = { .is_deny = is_deny,
+					    .connector = CONNECTOR_NONE } };
 	const struct node *shared = node_get(n, STR("shared_suffix"));
 	size_t errors = b->report->errors;
 
@@ -153,26 +129,42 @@ build_rule(struct build *b, const struct node *n, uint32_t policy, bool is_deny,
 		check_allow(b, n, &c);
 	if (b->report->errors > errors)
 		return false;
-	if (!is_deny)
-		warn_hidden(b, n, &c);
 	note_places(b, n, &c.rule);
 	*ret_rule = c.rule;
 	return true;
 }
 
-bool
-build_connector_rule(struct build *b, const struct node *connector, uint32_t policy,
-		     struct image_rule *ret_rule)
+static const struct build_field connector_fields[] = {
+	{ "methods", rule_part_methods },
+	{ "paths", rule_part_paths },
+	{ "query", rule_part_query },
+};
+
+/* The client writes something into the credential's slot, which is then replaced. */
+static void
+add_slot(struct build *b, const struct image_auth *auth, struct image_rule *r)
 {
-	const struct node *hosts = node_get(connector, STR("hosts"));
-	struct rule_context c = { .rule = { .is_connector = true },
-				  .is_shared_suffix_asked = true };
+	if (auth->kind != AUTH_QUERY || auth->name.length == 0 || r->query_n == 0 ||
+	    r->is_deny)
+		return;
+	(void)draft_add(b->draft, IMAGE_WORDS, &auth->name);
+	r->query_n++;
+}
+
+bool
+build_connector_rule(struct build *b, const struct node *n,
+		     const struct image_auth *auth, struct rule_context *c)
+{
 	size_t errors = b->report->errors;
 
-	if (hosts == NULL)
-		return false; /* said where the connector is read */
-	rule_part_hosts(b, hosts, &c);
-	place_rule(b, connector, policy, &c.rule);
-	*ret_rule = c.rule;
+	build_fields(b, n, connector_fields, COUNT_OF(connector_fields), c);
+	if (n->kind != NODE_MAP)
+		return false;
+	if (n->n == 0)
+		report_error(b->report, n->at,
+			     "say what: methods, paths or query; paths: [\"/**\"] is "
+			     "every path");
+	add_slot(b, auth, &c->rule);
+	place_rule(b, n, 0, &c->rule);
 	return b->report->errors == errors;
 }

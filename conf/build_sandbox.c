@@ -274,6 +274,19 @@ static const struct build_field fields[] = {
 };
 
 static void
+warn_no_user(struct build *b, const struct node *n, const struct sandbox *s)
+{
+	if (s->image.policy == POLICY_NONE || s->image.user.length > 0)
+		return;
+	struct str connector = b->policy_wants_user[s->image.policy];
+	if (connector.n > 0)
+		report_warning(b->report, n->at,
+			       "no `user`: connector `%.*s` of its policy has a secret "
+			       "for each user and will give none",
+			       STR_ARG(connector));
+}
+
+static void
 on_sandbox(struct build *b, const struct node *n, void *ctx)
 {
 	const struct image_limits *defaults = draft_table(b->draft, IMAGE_LIMITS);
@@ -288,6 +301,7 @@ on_sandbox(struct build *b, const struct node *n, void *ctx)
 	if (node_get(n, STR("policy")) == NULL)
 		report_warning(b->report, n->at,
 			       "no `policy`: nothing is allowed here");
+	warn_no_user(b, n, &s);
 	if (s.has_limits)
 		s.image.limits = draft_add(b->draft, IMAGE_LIMITS, &s.limits);
 	(void)draft_add(b->draft, IMAGE_SANDBOXES, &s.image);

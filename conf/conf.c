@@ -65,7 +65,7 @@ static const struct build_field first_fields[] = {
 	{ "geo", build_options_group },
 	{ "listeners", build_listeners },
 	{ "policies", on_policies },
-	{ "connectors", build_connectors },
+	{ "connectors", build_connectors_gather },
 	{ "servers", on_servers },
 	{ "sandboxes", NULL },
 	{ "tests", NULL },
@@ -105,7 +105,7 @@ read_file(struct build *b, const struct conf_file *f, struct node **ret_main)
 	if (f->kind == CONF_POLICY)
 		read_policy_file(b, f, root);
 	else if (f->kind == CONF_CONNECTOR)
-		build_connectors(b, root, NULL);
+		build_connectors_gather(b, root, NULL);
 	else
 		*ret_main = root;
 }
@@ -221,6 +221,7 @@ build_main(struct build *b, const struct node *root)
 
 	build_fields(b, root, first_fields, COUNT_OF(first_fields), NULL);
 	add_default_limits(b);
+	build_connectors(b);
 	build_policies(b);
 	if (sandboxes != NULL)
 		build_sandboxes(b, sandboxes, NULL);
@@ -242,7 +243,7 @@ build(struct build *b, const struct conf_files *files)
 	struct node *root = NULL;
 
 	map_init(&b->policy_index, NAMES_MAX);
-	map_init(&b->connectors, NAMES_MAX);
+	map_init(&b->connector_index, NAMES_MAX);
 	map_init(&b->ids, NAMES_MAX);
 	map_init(&b->sources, image_record_max(IMAGE_SOURCES));
 	build_options_default(b);
@@ -254,7 +255,7 @@ build(struct build *b, const struct conf_files *files)
 		report_error(b->report, (struct place){ STR("configuration"), 0, 0 },
 			     "too large");
 	map_done(&b->policy_index);
-	map_done(&b->connectors);
+	map_done(&b->connector_index);
 	map_done(&b->ids);
 	map_done(&b->sources);
 }

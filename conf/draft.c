@@ -142,12 +142,24 @@ insert(struct draft *d, struct image_slot *slots, size_t slots_n, const struct e
 		(void)draft_add(d, IMAGE_POSTINGS, &e[i].rule);
 }
 
+/* Rules of a connector share their hosts, so there may be more than patterns. */
+static size_t
+count_hosts(struct draft *d)
+{
+	const struct image_rule *r = draft_table(d, IMAGE_RULES);
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < draft_count(d, IMAGE_RULES); i++)
+		n += r[i].hosts_n;
+	return n;
+}
+
 static enum status
 index_hosts(struct draft *d)
 {
-	size_t most = draft_count(d, IMAGE_PATTERNS), slots_n = 16;
+	size_t most = count_hosts(d), slots_n = 16;
 
-	while (slots_n < most * 2)
+	while (slots_n < most * 2 && slots_n <= image_record_max(IMAGE_SLOTS))
 		slots_n *= 2;
 	if (slots_n > image_record_max(IMAGE_SLOTS))
 		return ST_TOO_BIG;

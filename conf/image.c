@@ -173,6 +173,31 @@ image_rules(const struct image *im, size_t *ret_n)
 	return image_table(im, IMAGE_RULES, ret_n);
 }
 
+const struct image_connector *
+image_connectors(const struct image *im, size_t *ret_n)
+{
+	return image_table(im, IMAGE_CONNECTORS, ret_n);
+}
+
+const struct image_header_line *
+image_headers(const struct image *im, uint32_t first)
+{
+	size_t n;
+	const struct image_header_line *h = image_table(im, IMAGE_HEADERS, &n);
+
+	need(first <= n);
+	return h + first;
+}
+
+struct str
+image_word(const struct image *im, uint32_t index)
+{
+	size_t n;
+	const struct image_ref *w = image_table(im, IMAGE_WORDS, &n);
+
+	return index < n ? image_str(im, w[index]) : STR("");
+}
+
 const struct image_limits *
 image_limits(const struct image *im, uint32_t index)
 {
@@ -198,7 +223,7 @@ compare(struct str a, struct str b)
 	return c != 0 ? c : (a.n > b.n) - (a.n < b.n);
 }
 
-/* Binary search; the three tables that are looked up by name are sorted by it, and the
+/* Binary search; the tables that are looked up by name are sorted by it, and the
  * name is the first member of their records. */
 static size_t
 find_by_name(const struct image *im, enum image_section s, struct str name)
@@ -240,6 +265,14 @@ image_policy_by_name(const struct image *im, struct str name)
 	size_t i = find_by_name(im, IMAGE_POLICIES, name);
 
 	return i == SIZE_MAX ? POLICY_NONE : (uint32_t)i;
+}
+
+uint32_t
+image_connector_by_name(const struct image *im, struct str name)
+{
+	size_t i = find_by_name(im, IMAGE_CONNECTORS, name);
+
+	return i == SIZE_MAX ? CONNECTOR_NONE : (uint32_t)i;
 }
 
 const struct image_sandbox *

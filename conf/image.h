@@ -24,6 +24,24 @@ enum listener_kind {
 	LISTENER_OPENSANDBOX
 };
 
+#define AUTH(name, word, needs, takes, help) AUTH_##name,
+enum auth_kind {
+#include "conf/auth_kinds.def"
+	AUTH_KINDS
+};
+#undef AUTH
+
+/* Text members of `auth:`, and the parts of a sandbox that a secret's name may hold. */
+enum auth_algorithm { AUTH_SHA256, AUTH_SHA1, AUTH_SHA512, AUTH_RS256, AUTH_ES256 };
+enum auth_encoding { AUTH_HEX, AUTH_BASE64 };
+enum auth_style { AUTH_STYLE_BASIC, AUTH_STYLE_POST };
+enum auth_exchange {
+	AUTH_EXCHANGE_OAUTH,
+	AUTH_EXCHANGE_GITHUB_APP,
+	AUTH_EXCHANGE_NONE
+};
+enum upstream_http { UPSTREAM_HTTP_AUTO, UPSTREAM_HTTP_1, UPSTREAM_HTTP_2 };
+
 struct image; /* opaque: a mapped image */
 
 struct image_ref { /* bytes in the string table */
@@ -55,15 +73,88 @@ struct image_sandbox {
 
 struct image_rule {
 	uint32_t policy;
+	/* One entry of a connector's `allow` or `deny` stands in each policy that lists
+	 * the connector: its index, else CONNECTOR_NONE. */
+	uint32_t connector;
 	uint8_t is_deny, is_tcp, is_shared_suffix;
-	uint8_t is_connector; /* the hosts belong to a connector: never dialled directly
-			       */
+	uint8_t end[1];
 	struct image_ref file; /* where it was written */
 	uint32_t line, column;
 	/* ranges into tables of the image; conf/ alone knows their layout */
 	uint32_t hosts, hosts_n, ports, ports_n, cidrs, cidrs_n, methods, methods_n,
-		paths, paths_n, addresses, addresses_n, countries, countries_n, asns,
-		asns_n;
+		paths, paths_n, query, query_n, addresses, addresses_n, countries,
+		countries_n, asns, asns_n;
+};
+
+/*
+ * How a connector shows its credential: what auth_kinds.def says of the kind; what was
+ * not given is empty.  secret, client_secret, session_token and certificate are names in
+ * the vault, the first may hold {user}; they are the only ones that LEASE gives out.
+ */
+struct image_auth {
+	uint8_t kind;      /* enum auth_kind */
+	uint8_t algorithm; /* enum auth_algorithm; of its kind's own default if not given */
+	uint8_t encoding; /* of hmac: enum auth_encoding */
+	uint8_t style; /* of a token request: enum auth_style, how the client shows itself */
+	uint8_t exchange;     /* of jwt_bearer: enum auth_exchange */
+	uint8_t is_delegated; /* secret holds {user}: LEASE needs the sandbox's socket */
+	uint8_t token_is_explicit; /* token_url was written, not made of the region */
+	uint8_t gap[1];
+	struct image_ref secret, client_secret, session_token, certificate;
+	struct image_ref user; /* literal: Basic with this user instead of Bearer */
+	struct image_ref name; /* header field (lower case), query or form parameter */
+	struct image_ref
+		prefix; /* "Bearer " and the like, with its blank; of path: "/bot" */
+	struct image_ref token_url,
+		token_host; /* https only; the host as a dest has it */
+	struct image_ref client_id, audience, issuer, subject, key_id;
+	struct image_ref scopes; /* joined by blanks */
+	struct image_ref region, service, assume_role, external_id, session_name;
+	struct image_ref
+		message; /* of hmac: {method} {path} {query} {timestamp} {body} ... */
+	struct image_ref timestamp; /* of hmac: the field that {timestamp} is sent in */
+	struct image_ref
+		placeholder;  /* shape: each `*` becomes a random letter or digit */
+	struct image_ref env; /* variable that exec and attach set to the placeholder */
+	uint16_t token_port;
+	uint8_t end[2];
+};
+
+struct image_header_line { /* a header field that a connector adds */
+	struct image_ref name, value;
+};
+
+/*
+ * A company system.  Sandboxes name one of its hosts (over TLS, on one of its ports); the
+ * connector calls that same host, or `upstream` if one is given, always by TLS unless
+ * the upstream says http://, which only passthrough may.  Sorted by name.
+ */
+struct image_connector {
+	struct image_ref name;   /* stays the first member */
+	struct image_ref tenant; /* whose it is; empty: everybody's */
+	struct image_ref
+		group; /* one process for each: default the tenant, then "default" */
+	struct image_ref file; /* where it was written */
+	uint32_t line, column;
+	uint32_t hosts, hosts_n, ports,
+		ports_n;                     /* as of a rule; ports are never none */
+	uint32_t addresses, addresses_n;     /* may be private on purpose */
+	uint32_t users, users_n;             /* words: who may; none: all */
+	uint32_t request_add, request_add_n; /* see image_headers() */
+	uint32_t response_add, response_add_n;
+	uint32_t request_strip, request_strip_n; /* words: names in lower case */
+	uint32_t response_strip, response_strip_n;
+	struct image_ref upstream_host; /* empty: the host that the sandbox named */
+	uint16_t upstream_port;         /* 0: the port that the sandbox named */
+	uint8_t upstream_is_plain;      /* http:// */
+	uint8_t upstream_http;          /* enum upstream_http */
+	uint8_t is_redacting; /* echoes of the secret are replaced; default on */
+	uint8_t end[3];
+	/* 0: none.  Of all sandboxes together; request_body of each request. */
+	uint32_t requests_per_second, requests_burst, concurrent;
+	uint32_t gap;
+	uint64_t request_body;
+	struct image_auth auth;
 };
 
 struct image_policy {
@@ -105,6 +196,14 @@ const struct image_listener *image_listeners(const struct image *im, size_t *ret
 const struct image_sandbox *image_sandboxes(const struct image *im, size_t *ret_n);
 const struct image_policy *image_policies(const struct image *im, size_t *ret_n);
 const struct image_rule *image_rules(const struct image *im, size_t *ret_n);
+/* Index in the table is what policy_answer.connector and image_rule.connector mean. */
+const struct image_connector *image_connectors(const struct image *im, size_t *ret_n);
+uint32_t image_connector_by_name(const struct image *im,
+				 struct str name); /* or CONNECTOR_NONE */
+/* The fields of request_add and response_add. */
+const struct image_header_line *image_headers(const struct image *im, uint32_t first);
+/* One word of users, request_strip or response_strip: first + i. */
+struct str image_word(const struct image *im, uint32_t index);
 const struct image_limits *image_limits(const struct image *im, uint32_t index);
 const struct image_server *image_resolvers(const struct image *im, size_t *ret_n);
 

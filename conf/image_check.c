@@ -126,6 +126,9 @@ rules_fit(const struct image *im)
 
 	for (const struct image_rule *end = r + n; r < end; r++)
 		if (r->policy >= count(im, IMAGE_POLICIES) || !ref_fits(im, r->file) ||
+		    (r->connector != CONNECTOR_NONE &&
+		     r->connector >= count(im, IMAGE_CONNECTORS)) ||
+		    !range_fits(im, IMAGE_WORDS, r->query, r->query_n) ||
 		    !range_fits(im, IMAGE_PATTERNS, r->hosts, r->hosts_n) ||
 		    !range_fits(im, IMAGE_PORTS, r->ports, r->ports_n) ||
 		    !range_fits(im, IMAGE_CIDRS, r->cidrs, r->cidrs_n) ||
@@ -134,6 +137,62 @@ rules_fit(const struct image *im)
 		    !range_fits(im, IMAGE_CIDRS, r->addresses, r->addresses_n) ||
 		    !range_fits(im, IMAGE_COUNTRIES, r->countries, r->countries_n) ||
 		    !range_fits(im, IMAGE_ASNS, r->asns, r->asns_n))
+			return false;
+	return true;
+}
+
+static bool
+auth_fits(const struct image *im, const struct image_auth *a)
+{
+	const struct image_ref refs[] = {
+		a->secret,     a->client_secret, a->session_token, a->certificate,
+		a->user,       a->name,          a->prefix,        a->token_url,
+		a->token_host, a->client_id,     a->audience,      a->issuer,
+		a->subject,    a->key_id,        a->scopes,        a->region,
+		a->service,    a->assume_role,   a->external_id,   a->session_name,
+		a->message,    a->timestamp,     a->placeholder,   a->env,
+	};
+
+	for (size_t i = 0; i < COUNT_OF(refs); i++)
+		if (!ref_fits(im, refs[i]))
+			return false;
+	return a->kind < AUTH_KINDS && a->algorithm <= AUTH_ES256 &&
+	       a->encoding <= AUTH_BASE64 && a->style <= AUTH_STYLE_POST &&
+	       a->exchange <= AUTH_EXCHANGE_NONE && a->is_delegated <= 1 &&
+	       (a->token_host.length > 0) == (a->token_port > 0);
+}
+
+static bool
+connector_fits(const struct image *im, const struct image_connector *c)
+{
+	return ref_fits(im, c->name) && ref_fits(im, c->tenant) &&
+	       ref_fits(im, c->group) && c->group.length > 0 && ref_fits(im, c->file) &&
+	       ref_fits(im, c->upstream_host) &&
+	       (c->upstream_host.length > 0) == (c->upstream_port > 0) &&
+	       c->upstream_http <= UPSTREAM_HTTP_2 &&
+	       range_fits(im, IMAGE_PATTERNS, c->hosts, c->hosts_n) &&
+	       range_fits(im, IMAGE_PORTS, c->ports, c->ports_n) && c->ports_n > 0 &&
+	       range_fits(im, IMAGE_CIDRS, c->addresses, c->addresses_n) &&
+	       range_fits(im, IMAGE_WORDS, c->users, c->users_n) &&
+	       range_fits(im, IMAGE_HEADERS, c->request_add, c->request_add_n) &&
+	       range_fits(im, IMAGE_HEADERS, c->response_add, c->response_add_n) &&
+	       range_fits(im, IMAGE_WORDS, c->request_strip, c->request_strip_n) &&
+	       range_fits(im, IMAGE_WORDS, c->response_strip, c->response_strip_n) &&
+	       auth_fits(im, &c->auth);
+}
+
+static bool
+connectors_fit(const struct image *im)
+{
+	size_t n, headers_n;
+	const struct image_connector *c = image_table(im, IMAGE_CONNECTORS, &n);
+	const struct image_header_line *h = image_table(im, IMAGE_HEADERS, &headers_n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!connector_fits(im, &c[i]))
+			return false;
+	for (size_t i = 0; i < headers_n; i++)
+		if (!ref_fits(im, h[i].name) || !ref_fits(im, h[i].value))
 			return false;
 	return true;
 }
@@ -204,7 +263,7 @@ image_check(const struct image *im)
 {
 	bool fits = options_fit(im) && listeners_fit(im) && sandboxes_fit(im) &&
 		    policies_fit(im) && rules_fit(im) && words_fit(im) &&
-		    names_fit(im) && slots_fit(im);
+		    names_fit(im) && slots_fit(im) && connectors_fit(im);
 
 	return fits ? ST_OK : ST_BAD_MESSAGE;
 }

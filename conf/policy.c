@@ -8,9 +8,9 @@ enum progress {
 	CAME_NOWHERE,
 	CAME_TO_PORT,
 	CAME_TO_PROTOCOL,
-	CAME_TO_TLS,
 	CAME_TO_METHOD,
 	CAME_TO_PATH,
+	CAME_TO_QUERY,
 	CAME_THROUGH,
 };
 
@@ -18,43 +18,48 @@ static const enum status refusals[] = {
 	[CAME_NOWHERE] = ST_DENIED,
 	[CAME_TO_PORT] = ST_DENIED_PORT,
 	[CAME_TO_PROTOCOL] = ST_DENIED_PROTOCOL,
-	[CAME_TO_TLS] = ST_NEEDS_INTERCEPT,
 	[CAME_TO_METHOD] = ST_DENIED_METHOD,
 	[CAME_TO_PATH] = ST_DENIED_PATH,
+	[CAME_TO_QUERY] = ST_DENIED_QUERY,
 	[CAME_THROUGH] = ST_OK,
+};
+
+struct best { /* of allow rules, or of connectors' rules */
+	enum progress progress;
+	enum policy_action action;
+	uint32_t rule, rank;
 };
 
 struct verdict {
 	const struct image *im;
 	const struct policy_question *q;
-	bool any_port;                    /* a DNS question */
-	uint32_t deny, hidden, connector; /* rules that refuse, or RULE_NONE */
-	bool is_watched; /* a deny rule looks at methods or paths: bytes must be read */
-	enum progress progress;
-	enum policy_action action;
-	uint32_t rule;
+	bool any_port;   /* a DNS question */
+	bool is_watched; /* a deny rule looks at requests: TLS must be ended */
+	uint32_t deny;   /* the rule that refuses, or RULE_NONE */
+	struct best allow, connector;
 };
 
 /* Which of two allowed actions fits the way better; the higher wins. */
-static int
+static uint32_t
 rank(enum policy_way way, enum policy_action a)
 {
-	static const int ranks[][4] = {
-		/* deny, tunnel, http, tcp */
-		[WAY_ANY] = { 0, 2, 1, 3 },
-		[WAY_TLS] = { 0, 3, 1, 2 },
-		[WAY_HTTP] = { 0, 1, 3, 2 },
-		[WAY_TCP] = { 0, 1, 1, 3 },
+	static const uint8_t ranks[][ACTION_INTERCEPT + 1] = {
+		/* deny, tunnel, http, tcp, intercept */
+		[WAY_ANY] = { 0, 2, 1, 3, 0 },
+		[WAY_TLS] = { 0, 3, 0, 2, 1 },
+		[WAY_HTTP] = { 0, 1, 3, 2, 0 },
+		[WAY_TCP] = { 0, 1, 1, 3, 0 },
 	};
 
 	return ranks[way][a];
 }
 
 static bool
-bytes_fit(const struct verdict *v, const struct image_rule *r)
+request_fits(const struct verdict *v, const struct image_rule *r)
 {
 	return policy_method_fits(v->im, r, v->q->method) &&
-	       policy_path_fits(v->im, r, v->q->path);
+	       policy_path_fits(v->im, r, v->q->path) &&
+	       policy_query_meets(v->im, r, v->q->query);
 }
 
 static void
@@ -71,10 +76,21 @@ hear_deny(struct verdict *v, uint32_t index, const struct image_rule *r)
 		return;
 	}
 	v->is_watched = true;
-	if (v->q->way == WAY_HTTP && bytes_fit(v, r) && v->deny == RULE_NONE)
+	if (v->q->way == WAY_HTTP && request_fits(v, r) && v->deny == RULE_NONE)
 		v->deny = index;
-	else if (v->q->way == WAY_TLS)
-		v->hidden = index; /* it can't be seen whether it applies: refuse */
+}
+
+/* How far a request comes with a rule that names its host and port. */
+static enum progress
+try_request(const struct verdict *v, const struct image_rule *r)
+{
+	if (!policy_method_fits(v->im, r, v->q->method))
+		return CAME_TO_METHOD;
+	if (!policy_path_fits(v->im, r, v->q->path))
+		return CAME_TO_PATH;
+	if (!policy_query_fits(v->im, r, v->q->query))
+		return CAME_TO_QUERY;
+	return CAME_THROUGH;
 }
 
 /* Where an allow rule that names host and port stops, or CAME_THROUGH and the action.
@@ -82,41 +98,66 @@ hear_deny(struct verdict *v, uint32_t index, const struct image_rule *r)
 static enum progress
 try_http(const struct verdict *v, const struct image_rule *r, enum policy_action *ret_a)
 {
-	enum policy_way way = v->q->way;
-
-	if (way == WAY_TCP)
-		return CAME_TO_PROTOCOL;
 	/* On a shared suffix only the Host inside says whose site it is. */
-	if (way == WAY_TLS && (policy_rule_reads(r) || r->is_shared_suffix))
-		return CAME_TO_TLS;
-	if (way == WAY_HTTP && !policy_method_fits(v->im, r, v->q->method))
-		return CAME_TO_METHOD;
-	if (way == WAY_HTTP && !policy_path_fits(v->im, r, v->q->path))
-		return CAME_TO_PATH;
-	*ret_a = way == WAY_HTTP || policy_rule_reads(r) ? ACTION_HTTP : ACTION_TUNNEL;
+	bool is_read = policy_rule_reads(r) || r->is_shared_suffix || v->q->needs_bytes;
+
+	switch (v->q->way) {
+	case WAY_TCP:
+		return CAME_TO_PROTOCOL;
+	case WAY_TLS:
+		*ret_a = is_read ? ACTION_INTERCEPT : ACTION_TUNNEL;
+		return CAME_THROUGH;
+	case WAY_HTTP:
+		*ret_a = ACTION_HTTP;
+		return try_request(v, r);
+	case WAY_ANY:
+		break;
+	}
+	*ret_a = policy_rule_reads(r) ? ACTION_HTTP : ACTION_TUNNEL;
 	return CAME_THROUGH;
+}
+
+static void
+take_better(struct best *best, const struct best *other)
+{
+	if (other->progress < best->progress ||
+	    (other->progress == best->progress &&
+	     (other->progress != CAME_THROUGH || other->rank <= best->rank)))
+		return;
+	*best = *other;
 }
 
 static void
 hear_allow(struct verdict *v, uint32_t index, const struct image_rule *r)
 {
-	enum policy_action action = ACTION_DENY;
-	enum progress came = CAME_THROUGH;
+	struct best one = { .progress = CAME_THROUGH, .rule = index };
 
 	if (!v->any_port && !policy_port_fits(v->im, r, v->q->dest->port))
-		came = CAME_TO_PORT;
+		one.progress = CAME_TO_PORT;
 	else if (r->is_tcp)
-		action = ACTION_TCP;
+		one.action = ACTION_TCP;
 	else
-		came = try_http(v, r, &action);
-	bool is_better = came > v->progress ||
-			 (came == CAME_THROUGH && v->progress == CAME_THROUGH &&
-			  rank(v->q->way, action) > rank(v->q->way, v->action));
-	if (is_better) {
-		v->progress = came;
-		v->action = action;
-		v->rule = index;
+		one.progress = try_http(v, r, &one.action);
+	one.rank = rank(v->q->way, one.action);
+	take_better(&v->allow, &one);
+}
+
+/* Among connectors the most specific path wins; that there is one, conf made sure. */
+static void
+hear_connector(struct verdict *v, uint32_t index, const struct image_rule *r)
+{
+	struct best one = { .progress = CAME_TO_PROTOCOL, .rule = index };
+
+	if (!v->any_port && !policy_port_fits(v->im, r, v->q->dest->port)) {
+		one.progress = CAME_TO_PORT;
+		take_better(&v->allow, &one);
+		return;
 	}
+	if (v->q->way == WAY_HTTP && v->q->is_tls) {
+		one.progress = try_request(v, r);
+		one.rank = 1 + policy_rule_rank(v->im, r, v->q->path);
+	}
+	take_better(&v->connector, &one);
 }
 
 static void
@@ -126,48 +167,80 @@ hear(void *ctx, uint32_t index, const struct image_rule *r)
 
 	if (r->is_deny)
 		hear_deny(v, index, r);
-	else if (!r->is_connector)
+	else if (r->connector == CONNECTOR_NONE)
 		hear_allow(v, index, r);
-	else if (v->any_port || policy_port_fits(v->im, r, v->q->dest->port))
-		v->connector = index;
+	else
+		hear_connector(v, index, r);
+}
+
+static struct policy_answer
+answer(enum policy_action action, enum status reason, uint32_t rule)
+{
+	return (struct policy_answer){ action, reason, rule, false, CONNECTOR_NONE };
 }
 
 static struct policy_answer
 refuse(enum status reason, uint32_t rule)
 {
-	return (struct policy_answer){ ACTION_DENY, reason, rule, false };
+	return answer(ACTION_DENY, reason, rule);
+}
+
+static struct policy_answer
+conclude_connector(const struct verdict *v)
+{
+	const struct best *c = &v->connector;
+
+	if (v->q->way == WAY_ANY || v->q->way == WAY_TLS)
+		return answer(ACTION_INTERCEPT, ST_OK, c->rule);
+	/* Between sandbox and gateway others may listen, and what comes back was got with
+	 * a credential. */
+	if (v->q->way == WAY_TCP || !v->q->is_tls)
+		return refuse(ST_NEEDS_TLS, c->rule);
+	if (c->progress != CAME_THROUGH)
+		return refuse(refusals[c->progress], c->rule);
+	return answer(ACTION_CONNECTOR, ST_OK, c->rule);
+}
+
+static struct policy_answer
+conclude_allow(const struct verdict *v)
+{
+	const struct best *b = &v->allow;
+
+	if (b->progress != CAME_THROUGH) {
+		bool is_literal =
+			b->progress == CAME_NOWHERE && !dest_is_name(v->q->dest);
+		return refuse(is_literal ? ST_IP_LITERAL : refusals[b->progress],
+			      b->rule);
+	}
+	struct policy_answer a = answer(b->action, ST_OK, b->rule);
+	/* Carried unread, a request that a deny rule names would slip by. */
+	if (v->is_watched && v->q->way == WAY_ANY && a.action == ACTION_TCP)
+		a.action = ACTION_TUNNEL;
+	if (v->is_watched && v->q->way == WAY_TLS)
+		a.action = ACTION_INTERCEPT;
+	return a;
 }
 
 static struct policy_answer
 conclude(const struct verdict *v)
 {
+	size_t n;
+	const struct image_rule *rules = image_rules(v->im, &n);
+	bool is_covered = v->connector.rule != RULE_NONE;
+	struct policy_answer a;
+
 	if (v->deny != RULE_NONE)
-		return refuse(ST_DENIED_RULE, v->deny);
-	if (v->connector != RULE_NONE)
-		return refuse(ST_NEEDS_CONNECTOR, v->connector);
-	if (v->progress != CAME_THROUGH) {
-		bool is_literal =
-			v->progress == CAME_NOWHERE && !dest_is_name(v->q->dest);
-		return refuse(is_literal ? ST_IP_LITERAL : refusals[v->progress],
-			      v->rule);
-	}
-	if (v->hidden != RULE_NONE)
-		return refuse(ST_NEEDS_INTERCEPT, v->hidden);
-	struct policy_answer a = { v->action, ST_OK, v->rule, false };
-	/* Carried unread from the start, a request that a deny rule names would slip
-	 * by. */
-	if (v->is_watched && v->q->way == WAY_ANY && a.action == ACTION_TCP)
-		a.action = ACTION_TUNNEL;
+		a = refuse(ST_DENIED_RULE, v->deny);
+	else if (is_covered)
+		a = conclude_connector(v);
+	else
+		a = conclude_allow(v);
+	if (is_covered)
+		a.connector = rules[v->connector.rule].connector;
 	return a;
 }
 
 /* Raw bytes and connectors' hosts are not a matter of name, port, method or path. */
-static bool
-may_observe(enum policy_way way, enum status reason)
-{
-	return way != WAY_TCP && reason != ST_NEEDS_CONNECTOR;
-}
-
 static void
 observe(const struct verdict *v, struct policy_answer *a)
 {
@@ -175,9 +248,11 @@ observe(const struct verdict *v, struct policy_answer *a)
 	const struct image_policy *p = image_policies(v->im, &n);
 
 	if (a->action != ACTION_DENY || !p[v->q->policy].is_observe ||
-	    !may_observe(v->q->way, a->reason))
+	    v->q->way == WAY_TCP || a->connector != CONNECTOR_NONE)
 		return;
 	a->action = v->q->way == WAY_HTTP ? ACTION_HTTP : ACTION_TUNNEL;
+	if (v->q->way == WAY_TLS && v->q->needs_bytes)
+		a->action = ACTION_INTERCEPT;
 	a->observed = true;
 }
 
@@ -190,9 +265,8 @@ judge(const struct image *im, const struct policy_question *q, bool any_port,
 			     .q = q,
 			     .any_port = any_port,
 			     .deny = RULE_NONE,
-			     .hidden = RULE_NONE,
-			     .connector = RULE_NONE,
-			     .rule = RULE_NONE };
+			     .allow.rule = RULE_NONE,
+			     .connector.rule = RULE_NONE };
 
 	(void)image_policies(im, &n);
 	if (q->policy >= n) {
@@ -220,28 +294,29 @@ policy_judge_name(const struct image *im, uint32_t policy, const struct dest *d,
 	judge(im, &q, true, ret_a);
 }
 
-struct tcp_look {
+struct name_look {
 	bool is_found;
 };
 
 static void
-hear_tcp(void *ctx, uint32_t index, const struct image_rule *r)
+hear_name(void *ctx, uint32_t index, const struct image_rule *r)
 {
-	struct tcp_look *l = ctx;
+	struct name_look *l = ctx;
 
 	(void)index;
-	l->is_found = l->is_found || (r->is_tcp && !r->is_deny);
+	l->is_found = l->is_found ||
+		      (!r->is_deny && (r->is_tcp || r->connector != CONNECTOR_NONE));
 }
 
 bool
-policy_is_tcp_name(const struct image *im, uint32_t policy, struct str name)
+policy_is_by_name(const struct image *im, uint32_t policy, struct str name)
 {
-	struct tcp_look l = { false };
+	struct name_look l = { false };
 	struct dest d;
 
 	/* Port 443 stands in: only the host is looked at here. */
 	if (dest_from_host(name, 443, &d) != ST_OK || !dest_is_name(&d))
 		return false;
-	policy_each_rule(im, policy, &d, NULL, hear_tcp, &l);
+	policy_each_rule(im, policy, &d, NULL, hear_name, &l);
 	return l.is_found;
 }

@@ -26,17 +26,25 @@ enum policy_action {
 	ACTION_TUNNEL, /* carry TLS unread */
 	ACTION_HTTP,   /* parse and forward requests */
 	ACTION_TCP,    /* carry anything unread */
+	/* Of WAY_TLS: end TLS here, then ask again for each request with WAY_HTTP and
+	 * is_tls.  Of WAY_ANY: so for TLS; nothing else may pass. */
+	ACTION_INTERCEPT,
+	ACTION_CONNECTOR, /* of WAY_HTTP: this request goes to answer.connector */
 };
 
 /* Not an enum: ISO C wants those to fit int. */
-#define POLICY_NONE UINT32_MAX
-#define RULE_NONE   UINT32_MAX
+#define POLICY_NONE    UINT32_MAX
+#define RULE_NONE      UINT32_MAX
+#define CONNECTOR_NONE UINT32_MAX
 
 struct policy_question {
 	uint32_t policy; /* index in the image; POLICY_NONE gives ST_NO_POLICY */
 	const struct dest *dest;
 	enum policy_way way;
 	struct str method, path; /* WAY_HTTP only; path without the query */
+	struct str query;        /* WAY_HTTP only: behind the `?`, or empty */
+	bool is_tls;             /* WAY_HTTP: inside TLS that was ended here */
+	bool needs_bytes; /* WAY_TLS: a filter wants to see requests: never a tunnel */
 };
 
 struct policy_answer {
@@ -44,6 +52,12 @@ struct policy_answer {
 	enum status reason; /* ST_OK unless refused, or what observe would have said */
 	uint32_t rule; /* index in the image of the rule that decided, or RULE_NONE */
 	bool observed; /* allowed only because of observe */
+	/*
+	 * The connector that the request goes to (ACTION_CONNECTOR) or that refuses it
+	 * for the policy; of other ways some connector that covers host and port, which
+	 * means that the host is never dialled for a worker.  Else CONNECTOR_NONE.
+	 */
+	uint32_t connector;
 };
 
 void policy_judge(const struct image *im, const struct policy_question *q,
@@ -75,9 +89,33 @@ enum status policy_address(const struct image *im, uint32_t policy,
 			   const struct dest *d, const struct policy_place *place,
 			   uint32_t *ret_rule) MUSTCHECK;
 
-/* True if a `protocol: tcp` rule with a name covers the host on any port: DNS then
- * answers with a synthetic address of that sandbox. */
-bool policy_is_tcp_name(const struct image *im, uint32_t policy, struct str name);
+/*
+ * A connector's dial: may it reach this at all?  Its upstream, or without one its hosts
+ * and ports, or where it gets its tokens.  ST_OK or ST_DENIED.
+ */
+enum status policy_fetch(const struct image *im, uint32_t connector,
+			 const struct dest *d) MUSTCHECK;
+/* And this address of it?  policy: that of the sandbox that the dial is for, whose deny
+ * rules hold here too, or POLICY_NONE: the connector's own business. */
+enum status policy_fetch_address(const struct image *im, uint32_t connector,
+				 uint32_t policy, const struct dest *d,
+				 const struct policy_place *place) MUSTCHECK;
+/* May this sandbox use the connector: its policy lists it, and tenant and users fit? */
+bool policy_may_use(const struct image *im, uint32_t connector, uint32_t policy,
+		    struct str tenant, struct str user);
+
+/* True if a `protocol: tcp` rule with a name or a connector covers the host on any port:
+ * DNS then answers with a synthetic address of that sandbox, which stands for the name.
+ * (What a connector calls is its own matter, and may have no public address.) */
+bool policy_is_by_name(const struct image *im, uint32_t policy, struct str name);
+
+/*
+ * Which of two patterns that match the same path is more specific: the higher.  More
+ * octets that must be as written come first, then no `**`, then no `*`.  0: no pattern.
+ */
+uint32_t policy_path_rank(struct str pattern);
+/* Is there a path that both patterns match? */
+bool policy_paths_meet(struct str a, struct str b);
 
 /* Path globs: `*` within a segment, `**` any number of segments, all else literal; a
  * percent triplet equals the octet it stands for, except %2f. */

@@ -94,7 +94,7 @@ hear(void *ctx, uint32_t index, const struct image_rule *r)
 		hear_deny(p, index, r);
 		return;
 	}
-	if (r->is_connector || (!is_any_port(p) && !port_fits(p, r)))
+	if (r->connector != CONNECTOR_NONE || (!is_any_port(p) && !port_fits(p, r)))
 		return;
 	if (p->class != ADDR_PUBLIC)
 		st = judge_private(p, r);

@@ -50,9 +50,11 @@ segment_matches(struct str pattern, struct str text)
 	return pattern.n == 0;
 }
 
+typedef bool (*segment_fn)(struct str pattern, struct str text);
+
 /* Both start with a slash: the segments are what lies behind each slash. */
-bool
-policy_path_matches(struct str pattern, struct str path)
+static bool
+path_matches(struct str pattern, struct str path, segment_fn segment_fits)
 {
 	struct str retry_pattern = { NULL, 0 }, retry_path = { NULL, 0 };
 
@@ -73,7 +75,7 @@ policy_path_matches(struct str pattern, struct str path)
 				return true;
 			continue;
 		}
-		if (pattern.p != NULL && segment_matches(p, t)) {
+		if (pattern.p != NULL && segment_fits(p, t)) {
 			pattern = p_rest;
 			path = t_rest;
 			continue;
@@ -88,4 +90,164 @@ policy_path_matches(struct str pattern, struct str path)
 		if (!str_eq(str_cut(&pattern, '/'), STR("**")))
 			return false;
 	return true;
+}
+
+bool
+policy_path_matches(struct str pattern, struct str path)
+{
+	return path_matches(pattern, path, segment_matches);
+}
+
+uint32_t
+policy_path_rank(struct str pattern)
+{
+	uint32_t octets = 0, two = 0, stars = 0;
+	size_t n;
+
+	while (pattern.n > 0) {
+		bool is_star = octet(pattern, &n) == '*' && n == 1;
+		two += str_starts(pattern, STR("**"));
+		stars += is_star;
+		octets += !is_star;
+		pattern = str_skip(pattern, n);
+	}
+	return octets * 4 + (two == 0 ? 2 : 0) + (stars == 0 ? 1 : 0);
+}
+
+static struct str
+before_star(struct str s)
+{
+	return str_cut(&s, '*');
+}
+
+static struct str
+behind_last_star(struct str s)
+{
+	struct str rest = s;
+
+	while (rest.p != NULL) {
+		s = rest;
+		(void)str_cut(&rest, '*');
+	}
+	return s;
+}
+
+/* As far as both go they are the same, octet by octet. */
+static bool
+starts_agree(struct str a, struct str b)
+{
+	size_t a_n, b_n;
+
+	while (a.n > 0 && b.n > 0) {
+		if (octet(a, &a_n) != octet(b, &b_n))
+			return false;
+		a = str_skip(a, a_n);
+		b = str_skip(b, b_n);
+	}
+	return true;
+}
+
+/* How many octets s stands for, and s without the first skip of them. */
+static size_t
+count_octets(struct str s)
+{
+	size_t all = 0, n;
+
+	for (; s.n > 0; all++) {
+		(void)octet(s, &n);
+		s = str_skip(s, n);
+	}
+	return all;
+}
+
+static struct str
+skip_octets(struct str s, size_t skip)
+{
+	size_t n;
+
+	for (; skip > 0; skip--) {
+		(void)octet(s, &n);
+		s = str_skip(s, n);
+	}
+	return s;
+}
+
+static bool
+ends_agree(struct str a, struct str b)
+{
+	size_t a_n = count_octets(a), b_n = count_octets(b);
+
+	if (a_n > b_n)
+		return starts_agree(skip_octets(a, a_n - b_n), b);
+	return starts_agree(a, skip_octets(b, b_n - a_n));
+}
+
+/* With a star in both, what lies between the outer stars finds room. */
+static bool
+segments_meet(struct str a, struct str b)
+{
+	if (!str_has(a, '*'))
+		return segment_matches(b, a);
+	if (!str_has(b, '*'))
+		return segment_matches(a, b);
+	return starts_agree(before_star(a), before_star(b)) &&
+	       ends_agree(behind_last_star(a), behind_last_star(b));
+}
+
+static bool
+has_any_number(struct str path)
+{
+	while (path.p != NULL)
+		if (str_eq(str_cut(&path, '/'), STR("**")))
+			return true;
+	return false;
+}
+
+/* The segments before the first `**`, or behind the last one, side by side. */
+static bool
+segments_agree(struct str a, struct str b)
+{
+	while (a.p != NULL && b.p != NULL) {
+		struct str x = str_cut(&a, '/'), y = str_cut(&b, '/');
+		if (str_eq(x, STR("**")) || str_eq(y, STR("**")))
+			return true;
+		if (!segments_meet(x, y))
+			return false;
+	}
+	return true;
+}
+
+static struct str
+last_segment(struct str *rest)
+{
+	size_t at = rest->n;
+
+	while (at > 0 && rest->p[at - 1] != '/')
+		at--;
+	struct str s = str_skip(*rest, at);
+	*rest = at == 0 ? (struct str){ NULL, 0 } : str_head(*rest, at - 1);
+	return s;
+}
+
+static bool
+tails_agree(struct str a, struct str b)
+{
+	while (a.p != NULL && b.p != NULL) {
+		struct str x = last_segment(&a), y = last_segment(&b);
+		if (str_eq(x, STR("**")) || str_eq(y, STR("**")))
+			return true;
+		if (!segments_meet(x, y))
+			return false;
+	}
+	return true;
+}
+
+bool
+policy_paths_meet(struct str a, struct str b)
+{
+	if (!has_any_number(b))
+		return path_matches(a, b, segments_meet);
+	if (!has_any_number(a))
+		return path_matches(b, a, segments_meet);
+	return segments_agree(a, b) && tails_agree(a, b);
 }

@@ -10,7 +10,7 @@ enum { NARROW_4 = 8, NARROW_6 = 7 };
 bool
 policy_rule_reads(const struct image_rule *r)
 {
-	return r->methods_n > 0 || r->paths_n > 0;
+	return r->methods_n > 0 || r->paths_n > 0 || r->query_n > 0;
 }
 
 bool
@@ -57,6 +57,22 @@ policy_path_fits(const struct image *im, const struct image_rule *r, struct str 
 		if (policy_path_matches(image_str(im, w[r->paths + i]), path))
 			return true;
 	return r->paths_n == 0;
+}
+
+uint32_t
+policy_rule_rank(const struct image *im, const struct image_rule *r, struct str path)
+{
+	size_t n;
+	const struct image_ref *w = image_table(im, IMAGE_WORDS, &n);
+	uint32_t best = 0;
+
+	for (uint32_t i = 0; i < r->paths_n; i++) {
+		struct str pattern = image_str(im, w[r->paths + i]);
+		if (policy_path_matches(pattern, path) &&
+		    policy_path_rank(pattern) > best)
+			best = policy_path_rank(pattern);
+	}
+	return best;
 }
 
 /* is_narrow: ranges that are so wide that they only mean "anywhere" don't count. */

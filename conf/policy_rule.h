@@ -24,6 +24,15 @@ bool policy_method_fits(const struct image *im, const struct image_rule *r,
 			struct str m);
 bool policy_path_fits(const struct image *im, const struct image_rule *r,
 		      struct str path);
+/* Every key of the query is listed (nothing listed: every query fits). */
+bool policy_query_fits(const struct image *im, const struct image_rule *r,
+		       struct str query);
+/* Some key of the query is listed (nothing listed: every query does). */
+bool policy_query_meets(const struct image *im, const struct image_rule *r,
+			struct str query);
+/* policy_path_rank() of the most specific of its paths that match. */
+uint32_t policy_rule_rank(const struct image *im, const struct image_rule *r,
+			  struct str path);
 bool policy_cidrs_have(const struct image *im, uint32_t first, uint32_t n,
 		       const struct addr *a, bool is_narrow);
 bool policy_country_is_listed(const struct image *im, const struct image_rule *r,

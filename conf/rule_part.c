@@ -3,10 +3,17 @@
 #include <string.h>
 
 #include "conf/host.h"
+#include "conf/policy.h"
 #include "conf/value.h"
 #include "proxy/base/num.h"
 
-enum { METHOD_MAX = 32, PATH_MAX_LEN = 1024, NARROW_4 = 8, NARROW_6 = 7 };
+enum {
+	METHOD_MAX = 32,
+	PATH_MAX_LEN = 1024,
+	QUERY_MAX = 128,
+	NARROW_4 = 8,
+	NARROW_6 = 7
+};
 
 /* An empty list would silently mean "no condition": the opposite of what it says. */
 static void
@@ -22,9 +29,10 @@ static void
 on_host(struct build *b, const struct node *n, void *ctx)
 {
 	struct rule_context *c = ctx;
-	const struct host_wish wish = { .may_be_single = c->rule.is_connector,
-					.may_be_shared = c->is_shared_suffix_asked ||
-							 c->rule.is_deny };
+	const struct host_wish wish = {
+		.may_be_single = c->rule.connector != CONNECTOR_NONE,
+		.may_be_shared = c->is_shared_suffix_asked || c->rule.is_deny
+	};
 	struct host_pattern h;
 
 	if (!host_parse(b->arena, b->report, n, &wish, &h))
@@ -254,6 +262,35 @@ rule_part_paths(struct build *b, const struct node *n, void *ctx)
 	c->rule.paths = draft_count(b->draft, IMAGE_WORDS);
 	build_items(b, n, on_path, NULL);
 	c->rule.paths_n = draft_count(b->draft, IMAGE_WORDS) - c->rule.paths;
+}
+
+/* A key as it is after decoding: matched against decoded keys. */
+static void
+on_query(struct build *b, const struct node *n, void *ctx)
+{
+	struct str s;
+
+	(void)ctx;
+	if (!value_text(b->report, n, &s))
+		return;
+	if (s.n > QUERY_MAX || str_has(s, '=') || str_has(s, '&'))
+		report_error(b->report, n->at,
+			     "`%.*s` is not the key of a query parameter: at most 128 "
+			     "bytes, without `=` and `&`",
+			     STR_ARG(s));
+	else
+		add_word(b, s);
+}
+
+void
+rule_part_query(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+
+	check_empty(b, n);
+	c->rule.query = draft_count(b->draft, IMAGE_WORDS);
+	build_items(b, n, on_query, NULL);
+	c->rule.query_n = draft_count(b->draft, IMAGE_WORDS) - c->rule.query;
 }
 
 static void

@@ -9,6 +9,7 @@ void rule_part_cidrs(struct build *b, const struct node *n, void *ctx);
 void rule_part_ports(struct build *b, const struct node *n, void *ctx);
 void rule_part_methods(struct build *b, const struct node *n, void *ctx);
 void rule_part_paths(struct build *b, const struct node *n, void *ctx);
+void rule_part_query(struct build *b, const struct node *n, void *ctx);
 void rule_part_addresses(struct build *b, const struct node *n, void *ctx);
 void rule_part_countries(struct build *b, const struct node *n, void *ctx);
 void rule_part_asns(struct build *b, const struct node *n, void *ctx);

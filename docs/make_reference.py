@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes sandgate.yaml.5 and sandgate.schema.json from conf/options.def.
+"""Writes sandgate.yaml.5 and sandgate.schema.json from conf/options.def and auth_kinds.def.
 
 usage: make_reference.py OPTIONS_DEF STATUS_DEF OUT_DIR VERSION
 
@@ -17,6 +17,8 @@ ROW = re.compile(
 STATUS = re.compile(
     r'^STATUS\((\w+),\s*"([^"]*)",\s*(\d+),\s*\d+,\s*\d+,\s*\d+,\s*"([^"]*)",\s*"([^"]*)"\)',
     re.M)
+AUTH = re.compile(r'^AUTH\((\w+),\s*"([^"]*)",\s*"([^"]*)",\s*"([^"]*)",\s*"([^"]*)"\)', re.M)
+AUTH_KINDS = pathlib.Path(__file__).resolve().parent.parent / "conf/auth_kinds.def"
 # Types of options.def: what the manual calls them, and the pattern in the schema.
 TYPES = {
     "NUMBER": "a whole number",
@@ -116,8 +118,17 @@ any bytes, carried unread.
 HTTP methods; GET speaks for HEAD too.
 .TP
 .B paths
-Globs over the path: \\(oq*\\(cq within a segment, \\(oq**\\(cq any number of segments. TLS
-hides methods and paths: over TLS such a rule gives needs_interception.
+Globs over the path: \\(oq*\\(cq within a segment, \\(oq**\\(cq any number of segments.
+.TP
+.B query
+Keys of the query, as they are after decoding. In an allow rule no other key may be there; a
+deny rule covers requests with any of them.
+.IP
+TLS hides requests. Where a rule with methods, paths or query covers a host, TLS is ended in the
+gateway, with a certificate of its own CA, and each request is judged; so it is on shared
+hosting and for connectors. All else is carried unread.
+.B "sandgate explain"
+says which and why.
 .TP
 .B addresses
 Ranges that are not public and may be reached all the same. A cloud's metadata service is
@@ -128,9 +139,97 @@ Where the address must lie (in a deny rule: must not lie), by the databases unde
 .BR geo .
 .PP
 .B connectors
-lists connectors; no connector runs in this version, and their hosts are refused with
-needs_connector.
-.SH TESTS
+lists connectors. Their hosts are reached through them only: an allow rule that also covers such
+a host on the same port is an error.
+.SH CONNECTORS
+.B connectors
+is a list of mappings; each file in connectors/ beside the main one holds one, or such a list. A
+connector is a company system: sandboxes call one of its hosts with their usual client and
+without a credential; the gateway adds it, for what
+.B allow
+lists and nothing else on these hosts.
+.TP
+.B name
+Names it for policies and the ledger.
+.TP
+.BR hosts ,\\  ports
+What sandboxes call: as in a rule, and one label is enough; without ports, 443. Only TLS: plain
+HTTP is refused with needs_tls. A pattern on shared hosting needs
+.BR "shared_suffix: true" .
+.TP
+.B upstream
+Where the connector calls, as https://HOST[:PORT], if that is not the host that the sandbox
+named. http:// only with auth kind passthrough.
+.TP
+.B upstream_http
+.BR auto ,
+.B 1
+or
+.BR 2 :
+the version of HTTP upstream; over http:// 2 means prior knowledge.
+.TP
+.B addresses
+Ranges that are not public and may be reached all the same.
+.TP
+.B allow
+A list of mappings with
+.BR methods ,
+.B paths
+and
+.BR query ,
+as in a rule, at least one of them each. Where several connectors of a policy match a request,
+the most specific path wins: more octets that must be as written, then no \\(oq**\\(cq, then no
+\\(oq*\\(cq; two that are equal are an error.
+.TP
+.B deny
+The same; what it lists is refused whatever else allows it.
+.TP
+.B headers
+.B request
+and
+.BR response ,
+each with
+.B add
+(a mapping of fields) and
+.B strip
+(a list of names).
+.TP
+.B redact
+false: echoes of the secret in responses are not replaced.
+.TP
+.B limits
+.BR requests_per_second ,
+.BR requests_burst ,
+.B concurrent
+(requests at once) and
+.B request_body
+(bytes of one).
+.TP
+.B tenant
+Whose it is: only sandboxes of this tenant may use it.
+.TP
+.B users
+A list: only sandboxes of these users may use it.
+.TP
+.B group
+Connectors of one group share a process; the tenant when not given.
+.TP
+.B auth
+How the credential is shown:
+.B kind
+and what it needs.
+.BR secret ,
+.BR client_secret ,
+.B session_token
+and
+.B certificate
+are names in the vault; {user} as a whole part of secret stands for the user of the sandbox.
+.B placeholder
+is the shape of what a sandbox sees instead, for clients that want one: each of its 16 or more
+\\(oq*\\(cq becomes a random letter or digit;
+.B env
+is the variable that exec and attach set to it.
+@AUTH@.SH TESTS
 .B tests
 is a list of questions that
 .B "sandgate check"
@@ -159,6 +258,26 @@ resolve.
 .B resolver.hosts
 Maps names to addresses that are not asked for; also names of one label.
 """
+
+
+def keys(text):
+    return text.split("|") if text else []
+
+
+def auth_rows():
+    text = AUTH_KINDS.read_text()
+    rows = AUTH.findall(text)
+    assert len(rows) == len(re.findall(r"^AUTH\(\w+, ", text, re.M)), "a row was not understood"
+    return rows
+
+
+def auth_manual():
+    out = []
+    for _, word, needs, takes, text in auth_rows():
+        told = ", ".join(keys(needs)) or "nothing"
+        may = "; may have " + ", ".join(keys(takes)) if takes else ""
+        out += [".TP", f".B kind: {roff(word)}", roff(text), f"Needs {roff(told)}{roff(may)}."]
+    return "\n".join(out) + "\n"
 
 
 def read_rows(path):
@@ -193,7 +312,7 @@ def manual(rows, statuses, version):
             what = unit
         out += [".TP", f".B {roff(key)}", roff(text), f"({roff(what)};",
                 f"default: {roff(default) if default else 'none'})"]
-    out.append(STRUCTURE.strip())
+    out.append(STRUCTURE.replace("@AUTH@", auth_manual()).strip())
     out += [".SH CODES", "The reasons of refusals, as the ledger and every answer give them."]
     for _, code, http, sentence, hint in statuses:
         if code not in ("ok", "again", "end"):
@@ -238,6 +357,35 @@ def several(item, most):
     return {"anyOf": [item, {"type": "array", "items": item, "minItems": 1, "maxItems": most}]}
 
 
+CHOICES = {"algorithm": ["sha256", "sha1", "sha512", "RS256", "ES256"], "encoding": ["hex", "base64"],
+           "style": ["basic", "post"], "exchange": ["oauth", "github_app", "none"]}
+
+
+def auth_schema(text, words):
+    kinds = []
+    for _, word, needs, takes, told in auth_rows():
+        properties = {"kind": {"const": word}}
+        for key in keys(needs) + keys(takes):
+            properties[key] = {"enum": CHOICES[key]} if key in CHOICES else words if key == "scopes" else text
+        kinds.append({"description": told, **mapping(properties, ["kind"] + keys(needs))})
+    return {"oneOf": kinds}
+
+
+def connector_schema(text, words, ports):
+    allow = {"type": "array", "minItems": 1,
+             "items": {**mapping({"methods": words, "paths": words, "query": words}), "minProperties": 1}}
+    side = mapping({"add": {"type": "object", "additionalProperties": text}, "strip": words})
+    number = {"type": "integer", "minimum": 1, "maximum": 10000000}
+    return mapping({
+        "name": text, "hosts": words, "ports": ports, "shared_suffix": {"type": "boolean"},
+        "upstream": {"type": "string", "pattern": "^https?://"}, "upstream_http": {"enum": ["auto", 1, 2, "1", "2"]},
+        "addresses": words, "auth": auth_schema(text, words), "allow": allow, "deny": allow,
+        "headers": mapping({"request": side, "response": side}), "redact": {"type": "boolean"},
+        "limits": mapping({"requests_per_second": number, "requests_burst": number, "concurrent": number,
+                           "request_body": {"type": ["integer", "string"]}}),
+        "tenant": text, "users": words, "group": text}, ["name", "hosts", "auth", "allow"])
+
+
 def structure():
     text = {"type": "string"}
     words = one_or_many(text)
@@ -246,12 +394,13 @@ def structure():
     rule = mapping({
         "hosts": words, "cidrs": words, "ports": one_or_many(port),
         "protocol": {"enum": ["http", "tcp"]}, "methods": words, "paths": words,
-        "addresses": words, "countries": words,
+        "query": words, "addresses": words, "countries": words,
         "asns": one_or_many({"type": ["string", "integer"]}),
         "shared_suffix": {"type": "boolean"}})
     rules = {"type": "array", "items": rule}
     policy = mapping({"mode": {"enum": ["enforce", "observe"]}, "allow": rules, "deny": rules,
                       "connectors": words})
+    connector = connector_schema(text, words, one_or_many(port))
     limits = ["connections", "connections_per_second", "connections_burst",
               "requests_per_second", "requests_burst", "bytes"]
     return {
@@ -264,7 +413,7 @@ def structure():
             "trusts_ca": {"type": "boolean"},
             "limits": mapping({key: {"type": ["integer", "string"]} for key in limits})}, ["id"])},
         "policies": {"type": "object", "additionalProperties": policy},
-        "connectors": {"type": "array", "items": {"type": "object", "required": ["name", "hosts", "auth"]}},
+        "connectors": {"anyOf": [connector, {"type": "array", "items": connector}]},
         "tests": {"type": "array", "items": mapping({
             "sandbox": text, "policy": text, "url": text, "method": text,
             "expect": {"enum": ["allow", "deny"]}, "code": text}, ["url", "expect"])},

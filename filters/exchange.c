@@ -11,7 +11,10 @@ static const struct filter *const filters[] = {
 void
 exchange_init(struct exchange *x, const struct filter_host *host, void *core)
 {
-	*x = (struct exchange){ .host = host, .core = core, .rule = RULE_NONE };
+	*x = (struct exchange){ .host = host,
+				.core = core,
+				.rule = RULE_NONE,
+				.connector = CONNECTOR_NONE };
 }
 
 enum verdict

@@ -82,6 +82,8 @@ struct exchange {
 	const struct who *who;   /* NULL: unknown */
 	const struct dest *dest; /* NULL before it is known */
 	enum policy_way way;
+	bool is_tls;      /* WAY_HTTP: inside TLS that was ended here */
+	bool needs_bytes; /* WAY_TLS: a filter wants requests, so there is no tunnel */
 	struct str method, path, query; /* WAY_HTTP; path without query */
 	struct head *request;           /* WAY_HTTP */
 	struct head *response;          /* from on_response on */
@@ -93,7 +95,8 @@ struct exchange {
 	enum status reason; /* why not; ST_OK while nothing is wrong */
 	uint32_t rule;      /* that decided, or RULE_NONE */
 	enum policy_action action;
-	bool observed;                     /* allowed only because of observe */
+	uint32_t connector; /* as policy_answer has it, or CONNECTOR_NONE */
+	bool observed;      /* allowed only because of observe */
 	bool is_held, is_started, is_done; /* is_started: a START was recorded */
 	bool is_resumed;                   /* the filter that held has its answer */
 	uint8_t at;                        /* the filter that said HOLD */

@@ -1,6 +1,6 @@
 /*
- * policy: asks the one matcher.  A request needs its head; a tunnel only its name, so
- * this filter by itself never makes the gateway intercept.
+ * policy: asks the one matcher.  A request needs its head; whether TLS is ended to see it
+ * is a matter of the rules that cover the name.
  */
 #include "filters/filter.h"
 
@@ -9,17 +9,21 @@ judge(struct exchange *x)
 {
 	struct policy_question q = { .policy = x->who->policy,
 				     .dest = x->dest,
-				     .way = x->way };
+				     .way = x->way,
+				     .is_tls = x->is_tls,
+				     .needs_bytes = x->needs_bytes };
 	struct policy_answer a;
 
 	if (x->way == WAY_HTTP) {
 		q.method = x->method;
 		q.path = x->path;
+		q.query = x->query;
 	}
 	policy_judge(x->image, &q, &a);
 	x->action = a.action;
 	x->reason = a.reason;
 	x->rule = a.rule;
+	x->connector = a.connector;
 	x->observed = a.observed;
 	x->judged = x->generation;
 	return a.action == ACTION_DENY ? VERDICT_DENY : VERDICT_NEXT;

@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "conf/auth_text.h"
 #include "conf/conf.h"
 #include "conf/policy_rule.h"
 #include "proxy/cli/args.h"
@@ -73,11 +74,17 @@ find_policy(struct explain *e)
 static const char *
 rule_kind(const struct image_rule *r)
 {
-	if (r->is_connector)
-		return "connector";
+	if (r->connector != CONNECTOR_NONE)
+		return r->is_deny ? "connector's deny" : "connector";
 	if (r->is_deny)
 		return "deny";
 	return r->is_tcp ? "allow tcp" : "allow";
+}
+
+static bool
+sees_requests(const struct explain *e)
+{
+	return e->v.way == WAY_HTTP || e->v.is_intercepted;
 }
 
 /* Why a rule that names the host does or doesn't apply to the rest. */
@@ -86,12 +93,15 @@ rule_says(const struct explain *e, const struct image_rule *r)
 {
 	if (!policy_port_fits(e->im, r, e->v.dest.port))
 		return "another port";
-	if (policy_rule_reads(r) && e->v.way != WAY_HTTP)
-		return "looks at methods or paths, which can't be seen here";
+	if (policy_rule_reads(r) && !sees_requests(e))
+		return "looks at requests, which can't be seen here";
 	if (!policy_method_fits(e->im, r, e->v.method))
 		return "another method";
 	if (r->paths_n > 0 && !policy_path_fits(e->im, r, e->v.path))
 		return "another path";
+	if (r->is_deny ? !policy_query_meets(e->im, r, e->v.query)
+		       : !policy_query_fits(e->im, r, e->v.query))
+		return "another query";
 	if (policy_rule_places(r))
 		return "fits, if the address lies where the rule says";
 	if (!r->is_deny && !r->is_tcp && e->v.way == WAY_TCP)
@@ -165,13 +175,58 @@ put_who(struct explain *e)
 	}
 }
 
+/* That TLS is ended here, why, and what that takes. */
+static void
+put_intercepted(struct explain *e)
+{
+	uint32_t rule = RULE_NONE;
+	const char *why = verdict_why_intercepted(e->im, e->policy, &e->v, &rule);
+
+	buf_put(&e->out, STR(", intercepted: "));
+	image_put_rule(&e->out, e->im, rule);
+	buf_putc(&e->out, ' ');
+	buf_put(&e->out, why == NULL ? STR("wants to see requests") : str_from(why));
+	if (e->who != NULL && !e->who->trusts_ca)
+		buf_put(&e->out,
+			STR("\ntrust        the sandbox is not said to trust this "
+			    "gateway's CA (trusts_ca): unless exec or attach "
+			    "installed it, its client refuses the certificate"));
+}
+
+static void
+put_connector(struct explain *e)
+{
+	size_t n;
+	const struct image_connector *c = image_connectors(e->im, &n);
+
+	if (e->v.answer.connector >= n)
+		return;
+	c += e->v.answer.connector;
+	buf_put(&e->out, STR("connector    "));
+	buf_put(&e->out, image_str(e->im, c->name));
+	put_name(e, "tenant", c->tenant);
+	put_name(e, "group", c->group);
+	buf_putf(&e->out, ", auth %s", auth_kind_word((enum auth_kind)c->auth.kind));
+	put_name(e, "secret", c->auth.secret);
+	if (e->v.is_fetch) {
+		buf_put(&e->out, STR(", calls "));
+		dest_put(&e->out, &e->v.upstream);
+	}
+	buf_putc(&e->out, '\n');
+	if (e->who != NULL && !policy_may_use(e->im, e->v.answer.connector, e->policy,
+					      image_str(e->im, e->who->tenant),
+					      image_str(e->im, e->who->user)))
+		buf_put(&e->out,
+			STR("connector    this sandbox's tenant or user may not "
+			    "use it: no credential is given out\n"));
+}
+
 static void
 put_way(struct explain *e)
 {
 	static const char *const ways[] = {
 		[WAY_ANY] = "nothing known",
-		[WAY_TLS] =
-			"a TLS connection with this name; method and path are hidden",
+		[WAY_TLS] = "a TLS connection with this name",
 		[WAY_HTTP] = "a plain HTTP request",
 		[WAY_TCP] = "bytes that are neither TLS nor HTTP",
 	};
@@ -179,8 +234,12 @@ put_way(struct explain *e)
 	buf_put(&e->out, STR("destination  "));
 	dest_put(&e->out, &e->v.dest);
 	buf_putf(&e->out, "\nway          %s", ways[e->v.way]);
-	if (e->v.way == WAY_HTTP) {
-		buf_put(&e->out, STR(": "));
+	if (e->v.way == WAY_TLS && verdict_is_allowed(&e->v) && !e->v.is_intercepted)
+		buf_put(&e->out, STR("; method and path stay hidden"));
+	if (e->v.is_intercepted)
+		put_intercepted(e);
+	if (sees_requests(e)) {
+		buf_put(&e->out, STR("\nrequest      "));
 		buf_put(&e->out, e->v.method);
 		buf_putc(&e->out, ' ');
 		buf_put(&e->out, e->v.path);
@@ -200,8 +259,10 @@ put_verdict(struct explain *e)
 		buf_putf(&e->out, " (%s)\n",
 			 addr_class_name(addr_classify(&e->v.addr)));
 	} else if (verdict_is_allowed(&e->v)) {
-		buf_put(&e->out, STR("address      must be public, or listed in the "
-				     "rule's addresses; judged when dialled\n"));
+		buf_putf(&e->out,
+			 "address      must be public, or listed in the %s's "
+			 "addresses; judged when dialled\n",
+			 e->v.is_fetch ? "connector" : "rule");
 	}
 	if (e->v.needs_place)
 		buf_put(&e->out, STR("place        country or network is checked when "
@@ -227,6 +288,7 @@ explain_text(struct explain *e)
 	if (e->v.has_dest) {
 		put_way(e);
 		put_who(e);
+		put_connector(e);
 		policy_each_rule(e->im, e->policy, &e->v.dest, NULL, hear_text, e);
 		if (e->rules == 0)
 			buf_put(&e->out, STR("rule         none names this host\n"));
@@ -258,6 +320,40 @@ put_rule_member(struct explain *e)
 }
 
 static void
+put_connector_member(struct explain *e)
+{
+	size_t n;
+	const struct image_connector *c = image_connectors(e->im, &n);
+
+	if (e->v.answer.connector >= n)
+		return;
+	c += e->v.answer.connector;
+	put_member(&e->out, "connector", image_str(e->im, c->name));
+	put_member(&e->out, "group", image_str(e->im, c->group));
+	put_member(&e->out, "secret", image_str(e->im, c->auth.secret));
+}
+
+static void
+put_intercepted_member(struct explain *e)
+{
+	CLEANUP(buf_done) struct buf text = { 0 };
+	struct str view = STR("");
+	uint32_t rule = RULE_NONE;
+	const char *why = verdict_why_intercepted(e->im, e->policy, &e->v, &rule);
+
+	buf_putf(&e->out, ",\"intercepted\":%s",
+		 e->v.is_intercepted ? "true" : "false");
+	if (why == NULL)
+		return;
+	buf_init(&text, 8192);
+	image_put_rule(&text, e->im, rule);
+	buf_putc(&text, ' ');
+	buf_put(&text, str_from(why));
+	if (buf_finish(&text, &view) == ST_OK)
+		put_member(&e->out, "intercepted_because", view);
+}
+
+static void
 put_dest_member(struct explain *e)
 {
 	CLEANUP(buf_done) struct buf at = { 0 };
@@ -279,8 +375,11 @@ explain_json(struct explain *e)
 	buf_putf(&e->out, "{\"allowed\":%s,\"code\":\"%s\",\"observed\":%s",
 		 verdict_is_allowed(&e->v) ? "true" : "false", w->code,
 		 e->v.answer.observed ? "true" : "false");
-	if (e->v.has_dest)
+	if (e->v.has_dest) {
 		put_dest_member(e);
+		put_intercepted_member(e);
+		put_connector_member(e);
+	}
 	put_rule_member(e);
 	if (verdict_is_allowed(&e->v)) {
 		put_member(&e->out, "action",

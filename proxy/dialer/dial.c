@@ -242,7 +242,10 @@ judge_name(struct dial *d, const struct who *w)
 
 	policy_judge(d->dialer->role.image, &q, &a);
 	d->found.rule = a.rule;
-	return a.action == ACTION_DENY ? a.reason : ST_OK;
+	if (a.action == ACTION_DENY)
+		return a.reason;
+	/* A worker has no business there: the connector asks for itself. */
+	return a.connector == CONNECTOR_NONE ? ST_OK : ST_NEEDS_CONNECTOR;
 }
 
 /* A name that the parent resolves lies at a place nobody knows: any public address

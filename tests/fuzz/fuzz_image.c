@@ -64,7 +64,7 @@ ask_policy(const struct image *im, uint32_t policy, const char *host,
 	need((a.action == ACTION_DENY) <= (a.reason != ST_OK));
 	policy_judge_name(im, policy, &d, &a);
 	(void)(policy_address(im, policy, &d, &place, &rule) == ST_OK);
-	(void)policy_is_tcp_name(im, policy, str_from(host));
+	(void)policy_is_by_name(im, policy, str_from(host));
 }
 
 static void

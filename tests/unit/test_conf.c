@@ -174,9 +174,9 @@ static const struct row rows[] = {
 	  "t.yaml:4:58: `/../x`: `.` and `..` never reach a rule: such requests are "
 	  "refused\n"
 	  "t.yaml:4:65: `/a**`: `**` must be a whole segment\n" },
-	{ R "{hosts: [a.test], methods: [GET]}\n" RESOLVER,
-	  "t.yaml:4:9: warning: TLS hides methods and paths: on port 443 this rule "
-	  "gives needs_interception, only plain HTTP passes\n" },
+	{ R "{hosts: [a.test], methods: [GET], query: [page, 'a=b']}\n" RESOLVER,
+	  "t.yaml:4:57: `a=b` is not the key of a query parameter: at most 128 bytes, "
+	  "without `=` and `&`\n" },
 	{ R "{hosts: [a.test], addresses: [169.254.169.254]}\n",
 	  "t.yaml:4:39: 169.254.169.254 covers a cloud metadata service, which is "
 	  "never reachable\n" },
@@ -222,10 +222,15 @@ static const struct row rows[] = {
 	  "t.yaml:1:22: `10.0.0.999` is not an IP address\n" },
 	{ "policies: {p: {connectors: [trakcer], allow: []}}\n"
 	  "connectors: [{name: tracker, hosts: [t.example], auth: {kind: bearer, "
-	  "secret: x}}]\n",
-	  "t.yaml:1:29: no connector `trakcer`; did you mean tracker?\n" },
-	{ "connectors: [{name: t, auth: {kind: barer}}]\n",
+	  "secret: x}, allow: [{methods: [GET]}]}]\n",
+	  "t.yaml:1:29: no connector `trakcer`; did you mean tracker?\n"
+	  "t.yaml:2:14: warning: no policy lists connector `tracker` under "
+	  "`connectors`: nobody may use it\n" },
+	{ "connectors: [{name: t, auth: {kind: barer}}]\n"
+	  "policies: {p: {connectors: [t], allow: []}}\n",
 	  "t.yaml:1:14: a connector must name its `hosts`\n"
+	  "t.yaml:1:14: a connector must say what it `allow`s; for all of its hosts: "
+	  "[{paths: [\"/**\"]}]\n"
 	  "t.yaml:1:37: `barer` is not one of "
 	  "bearer|basic|header|query|path|form|oauth2_client_credentials|oauth2_"
 	  "refresh|jwt_bearer|sigv4|hmac|mtls|passthrough; did you mean bearer?\n" },
@@ -361,7 +366,8 @@ a_policy_may_live_in_a_file_of_its_own(void **state)
 	assert_int_equal(conf_files_add(&files, CONF_CONNECTOR,
 					STR("connectors/c.yaml"),
 					STR("name: c\nhosts: [c.test]\nauth: {kind: "
-					    "bearer, secret: s}\n")),
+					    "bearer, secret: s}\nallow: [{paths: "
+					    "['/**']}]\n")),
 			 ST_OK);
 	assert_int_equal(conf_compile(&files, &r, &c), ST_OK);
 	assert_int_equal(conf_seal(c, &fd), ST_OK);
@@ -375,7 +381,8 @@ a_policy_may_live_in_a_file_of_its_own(void **state)
 				     .way = WAY_TLS };
 	struct policy_answer a;
 	policy_judge(im, &q, &a);
-	assert_int_equal(a.reason, ST_NEEDS_CONNECTOR);
+	assert_int_equal(a.action, ACTION_INTERCEPT);
+	assert_int_equal(a.connector, image_connector_by_name(im, STR("c")));
 	image_close(im);
 	(void)close(fd);
 	conf_free(c);

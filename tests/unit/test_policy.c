@@ -66,8 +66,7 @@ static const struct row rows[] = {
 	/* methods and paths */
 	{ "p", "api.test.example", 80, WAY_ANY, "", "", ACTION_HTTP, ST_OK },
 	{ "p", "api.test.example", 443, WAY_ANY, "", "", ACTION_HTTP, ST_OK },
-	{ "p", "api.test.example", 443, WAY_TLS, "", "", ACTION_DENY,
-	  ST_NEEDS_INTERCEPT },
+	{ "p", "api.test.example", 443, WAY_TLS, "", "", ACTION_INTERCEPT, ST_OK },
 	{ "p", "api.test.example", 80, WAY_HTTP, "GET", "/v1/a/b", ACTION_HTTP, ST_OK },
 	{ "p", "api.test.example", 80, WAY_HTTP, "HEAD", "/v1/a", ACTION_HTTP, ST_OK },
 	{ "p", "api.test.example", 80, WAY_HTTP, "get", "/v1/a", ACTION_DENY,
@@ -93,8 +92,7 @@ static const struct row rows[] = {
 	{ "p", "a.watched.example", 80, WAY_HTTP, "HEAD", "/secret/1", ACTION_DENY,
 	  ST_DENIED_RULE },
 	{ "p", "a.watched.example", 80, WAY_HTTP, "GET", "/open", ACTION_HTTP, ST_OK },
-	{ "p", "a.watched.example", 443, WAY_TLS, "", "", ACTION_DENY,
-	  ST_NEEDS_INTERCEPT },
+	{ "p", "a.watched.example", 443, WAY_TLS, "", "", ACTION_INTERCEPT, ST_OK },
 	{ "p", "mixed.test.example", 80, WAY_ANY, "", "", ACTION_TUNNEL, ST_OK },
 	{ "p", "mixed.test.example", 80, WAY_HTTP, "DELETE", "/", ACTION_DENY,
 	  ST_DENIED_RULE },
@@ -111,8 +109,7 @@ static const struct row rows[] = {
 	{ "p", "198.51.100.1", 443, WAY_ANY, "", "", ACTION_DENY, ST_IP_LITERAL },
 	/* shared hosting is not carried unread */
 	{ "p", "shared.github.io", 443, WAY_TLS, "", "", ACTION_TUNNEL, ST_OK },
-	{ "p", "other.github.io", 443, WAY_TLS, "", "", ACTION_DENY,
-	  ST_NEEDS_INTERCEPT },
+	{ "p", "other.github.io", 443, WAY_TLS, "", "", ACTION_INTERCEPT, ST_OK },
 	{ "p", "other.github.io", 80, WAY_HTTP, "GET", "/", ACTION_HTTP, ST_OK },
 	/* observe: only name, port, method and path are let pass */
 	{ "o", "ok.test", 443, WAY_TLS, "", "", ACTION_TUNNEL, ST_OK },
@@ -216,9 +213,9 @@ a_name_is_resolved_if_it_is_allowed_on_some_port(void **state)
 		policy_judge_name(im, p, &d, &a);
 		assert_int_equal(a.reason, names[i].reason);
 	}
-	assert_true(policy_is_tcp_name(im, p, STR("db.test.example")));
-	assert_false(policy_is_tcp_name(im, p, STR("ok.test")));
-	assert_false(policy_is_tcp_name(im, p, STR("192.0.2.7")));
+	assert_true(policy_is_by_name(im, p, STR("db.test.example")));
+	assert_false(policy_is_by_name(im, p, STR("ok.test")));
+	assert_false(policy_is_by_name(im, p, STR("192.0.2.7")));
 }
 
 static void

@@ -1,0 +1,31 @@
+#ifndef CONF_BUILD_CONNECTOR_H
+#define CONF_BUILD_CONNECTOR_H
+/* build_connector: the parts of a connector's document.  Private to conf/. */
+#include "conf/build.h"
+#include "conf/url.h"
+
+struct connector_rule { /* one entry of `allow` or `deny`, without a policy */
+	struct image_rule rule;
+	struct connector_rule *next;
+};
+
+struct connector_source { /* where a connector is written, and what it became */
+	struct str name;
+	const struct node *node;
+	uint32_t index;
+	bool is_listed; /* by some policy */
+	struct image_connector image;
+	struct connector_rule *rules, **rules_end;
+	size_t rules_n;
+	struct connector_source *next;
+};
+
+struct image_ref url_host(struct build *b, const struct url *u);
+void build_auth(struct build *b, const struct node *n, struct image_auth *a);
+void build_headers(struct build *b, const struct node *n, struct image_connector *c);
+/* A field name as a connector may add, strip or fill it: in lower case, and none that
+ * frames or routes a message.  False when something was reported. */
+bool build_field_name(struct build *b, const struct node *n,
+		      struct image_ref *ret_name);
+
+#endif

@@ -1,0 +1,74 @@
+/* The keys of a query, as application/x-www-form-urlencoded has them. */
+#include "conf/policy_rule.h"
+
+#include "proxy/base/enc.h"
+
+/* The octet that key starts with after decoding; *ret_n is how many it took. */
+static char
+octet(struct str key, size_t *ret_n)
+{
+	int hi = key.n > 2 && key.p[0] == '%' ? enc_hex_digit(key.p[1]) : -1;
+	int lo = hi < 0 ? -1 : enc_hex_digit(key.p[2]);
+
+	*ret_n = lo < 0 ? 1 : 3;
+	if (lo >= 0)
+		return (char)((unsigned)hi << 4 | (unsigned)lo);
+	return key.p[0] == '+' ? ' ' : key.p[0];
+}
+
+static bool
+is_key(struct str word, struct str key)
+{
+	size_t used;
+
+	while (key.n > 0 && word.n > 0 && octet(key, &used) == word.p[0]) {
+		key = str_skip(key, used);
+		word = str_skip(word, 1);
+	}
+	return key.n == 0 && word.n == 0;
+}
+
+static bool
+is_listed(const struct image *im, const struct image_rule *r, struct str key)
+{
+	for (uint32_t i = 0; i < r->query_n; i++)
+		if (is_key(image_word(im, r->query + i), key))
+			return true;
+	return false;
+}
+
+/* The next key; false: no more.  `a&&b` has an empty parameter, which is none. */
+static bool
+next_key(struct str *rest, struct str *ret_key)
+{
+	while (rest->p != NULL) {
+		struct str pair = str_cut(rest, '&');
+		if (pair.n == 0)
+			continue;
+		*ret_key = str_cut(&pair, '=');
+		return true;
+	}
+	return false;
+}
+
+bool
+policy_query_fits(const struct image *im, const struct image_rule *r, struct str query)
+{
+	struct str key;
+
+	while (r->query_n > 0 && next_key(&query, &key))
+		if (!is_listed(im, r, key))
+			return false;
+	return true;
+}
+
+bool
+policy_query_meets(const struct image *im, const struct image_rule *r, struct str query)
+{
+	struct str key;
+
+	while (r->query_n > 0 && next_key(&query, &key))
+		if (is_listed(im, r, key))
+			return true;
+	return r->query_n == 0;
+}
