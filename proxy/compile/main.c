@@ -15,11 +15,11 @@
 #include "conf/image.h"
 #include "proxy/io/jail.h"
 
-enum { FDS_MAX = 3, PATH_MAX_LEN = 8192 };
+enum { FDS_MAX = 4, PATH_MAX_LEN = 8192 };
 
 struct outcome {
 	enum status st;
-	int fds[FDS_MAX]; /* image, then databases */
+	int fds[FDS_MAX]; /* image, then databases, then roots */
 	size_t fds_n;
 };
 
@@ -39,7 +39,7 @@ open_beside(const char *config, struct str path)
 }
 
 static void
-add_database(struct outcome *o, struct report *r, const char *config, struct str path)
+add_file(struct outcome *o, struct report *r, const char *config, struct str path)
 {
 	if (path.n == 0 || o->st != ST_OK)
 		return;
@@ -52,18 +52,43 @@ add_database(struct outcome *o, struct report *r, const char *config, struct str
 	o->fds[o->fds_n++] = fd;
 }
 
+/* Where distributions keep the authorities that they trust.  A system without any reaches
+ * no host by TLS of ours, and its tunnels go on. */
+static void
+add_roots(struct outcome *o, struct report *r, const char *config, struct str path)
+{
+	static const char *const usual[] = {
+		"/etc/ssl/certs/ca-certificates.crt",
+		"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+		"/etc/pki/tls/certs/ca-bundle.crt",
+		"/etc/ssl/ca-bundle.pem",
+		"/etc/ssl/cert.pem",
+	};
+	int fd = -1;
+
+	if (path.n > 0) {
+		add_file(o, r, config, path);
+		return;
+	}
+	for (size_t i = 0; i < COUNT_OF(usual) && fd < 0 && o->st == ST_OK; i++)
+		fd = open_beside(config, str_from(usual[i]));
+	if (fd >= 0)
+		o->fds[o->fds_n++] = fd;
+}
+
 /* What the compiler wrote is opened once as every role will, so that an image that does
  * not open is found here and not in the middle of a reload. */
 static void
-add_databases(struct outcome *o, struct report *r, const char *config)
+add_files(struct outcome *o, struct report *r, const char *config)
 {
 	struct image *im;
 
 	o->st = image_open(o->fds[0], &im);
 	if (o->st != ST_OK)
 		return;
-	add_database(o, r, config, image_text(im, OPT_GEO_COUNTRY));
-	add_database(o, r, config, image_text(im, OPT_GEO_ASN));
+	add_file(o, r, config, image_text(im, OPT_GEO_COUNTRY));
+	add_file(o, r, config, image_text(im, OPT_GEO_ASN));
+	add_roots(o, r, config, image_text(im, OPT_UPSTREAM_CA));
 	image_close(im);
 }
 
@@ -84,7 +109,7 @@ compile(struct outcome *o, struct report *r, const char *config)
 	if (o->st != ST_OK)
 		return;
 	o->fds_n = 1;
-	add_databases(o, r, config);
+	add_files(o, r, config);
 }
 
 static bool
@@ -117,7 +142,7 @@ tell(const struct outcome *o, struct report *r)
 int
 main(int argc, char **argv)
 {
-	struct outcome o = { ST_INTERNAL, { -1, -1, -1 }, 0 };
+	struct outcome o = { ST_INTERNAL, { -1, -1, -1, -1 }, 0 };
 	CLEANUP(report_done) struct report r = { 0 };
 
 	if (argc != 2 || report_init(&r) != ST_OK) {

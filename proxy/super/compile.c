@@ -70,7 +70,7 @@ finish(struct compile *c, enum status st, struct policy *p, struct str text)
 static enum status
 take_policy(const int *fds, size_t fds_n, struct policy *ret_p)
 {
-	struct policy p = { 0, NULL, { -1, -1, -1 } };
+	struct policy p = { 0, NULL, { -1, -1, -1, -1 } };
 	enum status st;
 
 	if (fds_n == 0)
@@ -86,7 +86,7 @@ take_policy(const int *fds, size_t fds_n, struct policy *ret_p)
 static void
 parse_packet(struct compile *c, struct str packet, const int *fds, size_t fds_n)
 {
-	struct policy p = { 0, NULL, { -1, -1, -1 } };
+	struct policy p = { 0, NULL, { -1, -1, -1, -1 } };
 	struct wire w = wire_from(packet);
 	uint16_t told = wire_u16(&w);
 	enum status st =

@@ -26,7 +26,7 @@ enum {
 	SUPER_WORKERS = 64,
 	SUPER_LISTENERS = 64,
 	SUPER_ATTACHED = 4096,
-	SUPER_POLICY_FDS = 3, /* image, country database, network database */
+	SUPER_POLICY_FDS = 4, /* image, two databases, roots: conf/compile.h */
 	SUPER_MESSAGE_MAX = 32000,
 };
 
