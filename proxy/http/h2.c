@@ -318,6 +318,18 @@ h2_is_over(const struct h2 *h)
 	       (h->why != ST_OK || !nghttp2_session_want_read(h->session));
 }
 
+bool
+h2_has_output(const struct h2 *h)
+{
+	return h->out_sent < h->out.len || nghttp2_session_want_write(h->session);
+}
+
+uint64_t
+h2_head_since(const struct h2 *h)
+{
+	return h->head_ms;
+}
+
 size_t
 h2_streams(const struct h2 *h)
 {
@@ -414,6 +426,7 @@ void
 h2_leave(struct h2_stream *s)
 {
 	s->is_dead = s->is_leaving = true;
-	s->owner = NULL;
 	h2_credit(s, s->uncredited);
+	if (s->is_out_whole)
+		h2_our_end(s);
 }

@@ -92,6 +92,10 @@ void h2_close(struct h2 *h);
 /* Empty: nothing to write.  Good until the next call of anything. */
 struct str h2_pending(struct h2 *h, uint64_t now_ms);
 void h2_sent(struct h2 *h, size_t n);
+/* Is there something to write?  (True may be wrong, false is not.) */
+bool h2_has_output(const struct h2 *h);
+/* When the head began that is coming in; 0: none is. */
+uint64_t h2_head_since(const struct h2 *h);
 /* Nothing more will come and nothing is to be written: close the connection. */
 bool h2_is_over(const struct h2 *h);
 /* Some message isn't through: an end of the connection would cut it. */

@@ -44,6 +44,8 @@ on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *ctx)
 	struct h2 *h = ctx;
 
 	(void)session;
+	if (hd->type != NGHTTP2_CONTINUATION)
+		h->head_ms = 0; /* the one before is over, well or not */
 	if (is_idle(h, hd) && !h2_flood_idle(&h->flood, h->now_ms))
 		return flood(h);
 	if (hd->type == NGHTTP2_RST_STREAM && h->is_server &&
@@ -51,6 +53,8 @@ on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *ctx)
 		return flood(h);
 	if (hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_CONTINUATION) {
 		bool is_empty = hd->length == 0 && !ends_something(hd);
+		if (hd->type == NGHTTP2_HEADERS)
+			h->head_ms = h->now_ms;
 		return h2_flood_empty(&h->flood, is_empty) ? 0 : flood(h);
 	}
 	return 0;
@@ -193,6 +197,7 @@ on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
 	(void)session;
 	switch (frame->hd.type) {
 	case NGHTTP2_HEADERS:
+		h->head_ms = 0;
 		s = find(h, frame->hd.stream_id);
 		if (s != NULL)
 			h2_head_end(s, is_end);
@@ -229,13 +234,11 @@ on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *ctx)
 	return 0;
 }
 
-/* A stream that its owner has left ends with its message (RFC 9113 section 8.1). */
-static void
-on_our_end(struct h2 *h, int32_t id)
+void
+h2_our_end(struct h2_stream *s)
 {
-	struct h2_stream *s = find(h, id);
-
-	if (s != NULL && h->is_server && s->is_leaving && !s->is_in_whole)
+	s->is_out_whole = true;
+	if (s->h->is_server && s->is_leaving && !s->is_in_whole)
 		h2_reset(s, H2_NO_ERROR);
 }
 
@@ -249,8 +252,9 @@ on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
 	if (frame->hd.type == NGHTTP2_DATA)
 		h2_flood_earn(&h->flood);
 	if (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) {
-		if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
-			on_our_end(h, frame->hd.stream_id);
+		s = find(h, frame->hd.stream_id);
+		if (s != NULL && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+			h2_our_end(s);
 		return 0;
 	}
 	if (frame->hd.type != NGHTTP2_RST_STREAM || !h->is_server)

@@ -34,7 +34,8 @@ struct h2 {
 	struct buf out; /* frames made; the first out_sent octets are gone */
 	size_t out_sent;
 	uint64_t now_ms;
-	enum status why; /* the first thing that went wrong */
+	uint64_t head_ms; /* when the head began that comes in */
+	enum status why;  /* the first thing that went wrong */
 	bool is_server;
 	bool is_closing; /* no new streams, by a GOAWAY of either end */
 	bool is_draining, has_final_goaway;
@@ -67,7 +68,7 @@ struct h2_stream {
 	bool is_dead;     /* nobody wants what comes */
 	bool is_ours;     /* a reset of it is our own */
 	bool has_end, has_trailers; /* put, maybe not sent */
-	bool is_leaving;
+	bool is_leaving, is_out_whole;
 };
 
 /* h2.c */
@@ -79,6 +80,8 @@ void h2_stream_free(struct h2_stream *s);
 void h2_emit_closed(struct h2_stream *s, uint32_t code);
 
 /* h2_frame.c */
+/* Our message is out and nobody waits for the peer's (RFC 9113 section 8.1). */
+void h2_our_end(struct h2_stream *s);
 void h2_set_callbacks(nghttp2_session_callbacks *c);
 
 /* h2_head.c */

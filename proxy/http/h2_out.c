@@ -187,11 +187,7 @@ add_request(struct list_of_nv *l, const struct h2_out *o)
 		nv_add(l, STR("te"), STR("trailers"), false);
 }
 
-static nghttp2_data_provider
-provider(struct h2_stream *s)
-{
-	return (nghttp2_data_provider){ .source.ptr = s, .read_callback = h2_out_read };
-}
+static const nghttp2_data_provider provider = { .read_callback = h2_out_read };
 
 static size_t
 arena_of(const struct h2_out *o)
@@ -221,9 +217,8 @@ h2_request(struct h2 *h, const struct h2_out *o, void *owner, struct h2_stream *
 	struct h2_stream *s = l.st == ST_OK ? h2_stream_new(h, 0) : NULL;
 	if (s == NULL)
 		return ST_NOMEM;
-	nghttp2_data_provider from = provider(s);
 	int32_t id = nghttp2_submit_request(h->session, NULL, l.v, l.n,
-					    o->is_whole ? NULL : &from, s);
+					    o->is_whole ? NULL : &provider, s);
 	if (id < 0) {
 		h2_stream_free(s);
 		return id == NGHTTP2_ERR_NOMEM ? ST_NOMEM : ST_END;
@@ -243,7 +238,6 @@ static enum status
 submit(struct h2_stream *s, const struct h2_out *o, struct list_of_nv *l)
 {
 	nghttp2_session *session = s->h->session;
-	nghttp2_data_provider from = provider(s);
 	bool is_interim = o->head->status < 200 && o->head->status != 101;
 	int rv;
 
@@ -252,7 +246,7 @@ submit(struct h2_stream *s, const struct h2_out *o, struct list_of_nv *l)
 					    l->v, l->n, NULL);
 	} else {
 		rv = nghttp2_submit_response(session, s->id, l->v, l->n,
-					     o->is_whole ? NULL : &from);
+					     o->is_whole ? NULL : &provider);
 		s->has_end = o->is_whole;
 	}
 	return rv == 0 ? ST_OK : ST_NOMEM;
@@ -366,13 +360,14 @@ ssize_t
 h2_out_read(nghttp2_session *session, int32_t id, uint8_t *p, size_t n, uint32_t *flags,
 	    nghttp2_data_source *source, void *ctx)
 {
-	struct h2_stream *s = source->ptr;
-	size_t have = h2_held(s);
+	struct h2_stream *s = nghttp2_session_get_stream_user_data(session, id);
+	size_t have = s == NULL ? 0 : h2_held(s);
 
-	(void)session;
-	(void)id;
+	(void)source;
 	(void)p;
 	(void)ctx;
+	if (s == NULL) /* h2_close() was first */
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	if (have == 0 && !s->has_end)
 		return NGHTTP2_ERR_DEFERRED;
 	n = num_min(n, have);
@@ -413,11 +408,13 @@ h2_out_frame(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *hd,
 	     size_t n, nghttp2_data_source *source, void *ctx)
 {
 	struct h2 *h = ctx;
+	struct h2_stream *s =
+		nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
 
-	(void)session;
-	(void)frame;
+	(void)source;
+	need(s != NULL); /* h2_out_read() of the same call found it */
 	h2_out_put(h, str_of(hd, 9));
-	move(source->ptr, n);
+	move(s, n);
 	if (h->out.st != ST_OK)
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	return h->out.len < H2_BATCH ? 0 : NGHTTP2_ERR_PAUSE;
