@@ -47,11 +47,10 @@ struct admin_conn { /* one operator's request */
 	size_t fds_n, sent;
 	uid_t uid; /* of the peer; -1: over TCP, with the token */
 	bool has_head, is_asked, is_answered;
-	const char *word;       /* the API's row, for the ledger */
-	uint64_t wish;          /* the row that says what was asked for; 0: none */
-	json_t *request;        /* NULL: no body */
-	struct str attach_id;   /* in request */
-	struct list vault_link; /* while the keeper is asked */
+	const char *word;     /* the API's row, for the ledger */
+	uint64_t wish;        /* the row that says what was asked for; 0: none */
+	json_t *request;      /* NULL: no body */
+	struct str attach_id; /* in request */
 };
 
 struct control {
@@ -65,8 +64,8 @@ struct control {
 	struct list conns;
 	size_t conns_n;
 	struct ask_line *lines[CONTROL_SLOTS];
+	bool is_connector[CONTROL_SLOTS]; /* who is at the other end */
 	struct ask_line *dialer, *keeper;
-	struct list vault_asks; /* what the keeper is asked now: admin_conn */
 	struct stats *stats[CONTROL_SLOTS]; /* NULL: no such slot */
 	struct super_call calls[CONTROL_CALLS];
 	uint32_t last_seq;
@@ -93,7 +92,6 @@ enum status auth_check(const struct admin_conn *a) MUSTCHECK;
 
 /* vault.c */
 void api_vault(struct admin_conn *a);
-void vault_lost(struct control *c); /* the line to the keeper goes */
 
 /* status.c */
 json_t *status_json(const struct control *c, struct str health); /* NULL: no memory */

@@ -49,14 +49,14 @@ given_line(struct control *c, uint32_t index, struct str text, struct ask_msg *m
 	end.fd = ask_msg_take(m, 0);
 	if (end.fd < 0)
 		return m->lost_fds ? ST_NO_FILES : ST_BAD_MESSAGE;
-	ask_line_free(c->lines[slot]); /* of the process that was there before */
+	/* The line of the process that was there before ends by itself, and with it what
+	 * that process was asked. */
 	c->lines[slot] = NULL;
 	if (index == ROLE_DIALER)
 		c->dialer = NULL;
-	if (index == ROLE_KEEPER) {
+	if (index == ROLE_KEEPER)
 		c->keeper = NULL;
-		vault_lost(c); /* what it was asked, a freed line forgets */
-	}
+	c->is_connector[slot] = index == ROLE_CONNECTOR;
 	st = ask_line_new(c->loop, &end, line_heard, line_lost, c, &c->lines[slot]);
 	if (st != ST_OK)
 		(void)close(end.fd);
@@ -163,7 +163,6 @@ main(void)
 		return 1;
 	}
 	list_init(&c->conns);
-	list_init(&c->vault_asks);
 	c->super_uid = super_uid();
 	role_start(&c->role, ROLE_CONTROL, &hooks);
 	role_enter(&c->role, NULL);

@@ -85,13 +85,27 @@ is_line(const struct control *c, const struct ask_line *line)
 	return false;
 }
 
-struct granted {
+struct granted { /* what is asked of several for one login */
 	struct control *control;
 	struct login login;
+	size_t open; /* answers that are not here yet */
+	enum status st;
 };
 
 static void
-granted(void *ctx, enum status st, struct ask_msg *m)
+grant_end(struct granted *g)
+{
+	if (--g->open > 0)
+		return;
+	/* The worker may have died meanwhile. */
+	if (is_line(g->control, g->login.line))
+		answer(g->control, &g->login, g->st);
+	free(g);
+}
+
+/* Without the dialer nothing goes out. */
+static void
+dialer_told(void *ctx, enum status st, struct ask_msg *m)
 {
 	struct granted *g = ctx;
 	struct wire w = wire_from(st == ST_OK ? m->body : STR(""));
@@ -99,13 +113,38 @@ granted(void *ctx, enum status st, struct ask_msg *m)
 
 	if (st == ST_OK)
 		st = w.is_bad || told >= ST_COUNT ? ST_BAD_MESSAGE : (enum status)told;
-	/* The worker may have died meanwhile. */
-	if (is_line(g->control, g->login.line))
-		answer(g->control, &g->login, st);
-	free(g);
+	g->st = st;
+	grant_end(g);
 }
 
-/* The dialer must know before the worker can ask it to dial. */
+/* Without one of the others only its own part is refused, by itself. */
+static void
+other_told(void *ctx, enum status st, struct ask_msg *m)
+{
+	struct granted *g = ctx;
+
+	(void)m;
+	if (st != ST_OK && st != ST_END)
+		log_error(&g->control->role.log, "a grant: %s", status_code(st));
+	grant_end(g);
+}
+
+static void
+tell_others(struct control *c, struct granted *g, struct str body)
+{
+	const struct ask_load load = ASK_LOAD(body, NULL, 0);
+
+	if (c->keeper != NULL &&
+	    ask_call(c->keeper, ASK_GRANT_KEEPER, load, other_told, g, NULL) == ST_OK)
+		g->open++;
+	for (size_t i = 0; i < CONTROL_SLOTS; i++)
+		if (c->is_connector[i] && c->lines[i] != NULL &&
+		    ask_call(c->lines[i], ASK_GRANT_CONNECTOR, load, other_told, g,
+			     NULL) == ST_OK)
+			g->open++;
+}
+
+/* All who will see this socket must know it before the worker can show it to them. */
 static enum status
 grant(struct control *c, int fd, const struct login *login)
 {
@@ -121,14 +160,16 @@ grant(struct control *c, int fd, const struct login *login)
 	g = calloc(1, sizeof *g);
 	if (g == NULL)
 		return ST_NOMEM;
-	*g = (struct granted){ c, *login };
+	*g = (struct granted){ .control = c, .login = *login, .open = 1 };
 	buf_init(&b, 32);
 	buf_put_u64(&b, cookie);
 	buf_put_u32(&b, login->handle);
 	buf_put_u64(&b, login->generation);
 	st = ask_call(c->dialer, ASK_GRANT, ASK_LOAD(str_of(b.p, b.len), NULL, 0),
-		      granted, g, NULL);
-	if (st != ST_OK)
+		      dialer_told, g, NULL);
+	if (st == ST_OK)
+		tell_others(c, g, str_of(b.p, b.len));
+	else
 		free(g);
 	return st;
 }

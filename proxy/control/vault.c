@@ -121,7 +121,6 @@ vault_told(void *ctx, enum status st, struct ask_msg *m)
 	uint16_t told = wire_u16(&w);
 	struct str text = wire_str(&w);
 
-	list_remove(&a->vault_link);
 	if (st == ST_OK && (wire_end(&w) != ST_OK || told >= ST_COUNT))
 		st = ST_BAD_MESSAGE;
 	else if (st == ST_OK)
@@ -135,15 +134,6 @@ vault_told(void *ctx, enum status st, struct ask_msg *m)
 		api_succeed(a, body);
 	else
 		api_refuse(a, st, text);
-}
-
-void
-vault_lost(struct control *c)
-{
-	struct list *it;
-
-	while ((it = list_pop(&c->vault_asks)) != NULL)
-		vault_told(LIST_OF(it, struct admin_conn, vault_link), ST_END, NULL);
 }
 
 void
@@ -172,5 +162,4 @@ api_vault(struct admin_conn *a)
 		return;
 	}
 	a->is_asked = true;
-	list_append(&a->control->vault_asks, &a->vault_link);
 }
