@@ -8,7 +8,15 @@
 static const EVP_MD *
 hash_of(enum mac_hash h)
 {
-	return h == MAC_HASH_SHA512 ? EVP_sha512() : EVP_sha256();
+	switch (h) {
+	case MAC_HASH_SHA1:
+		return EVP_sha1();
+	case MAC_HASH_SHA512:
+		return EVP_sha512();
+	case MAC_HASH_SHA256:
+		break;
+	}
+	return EVP_sha256();
 }
 
 enum status

@@ -5,7 +5,7 @@
 
 enum { MAC_MAX = 64, MAC_SHA256 = 32 };
 
-enum mac_hash { MAC_HASH_SHA256, MAC_HASH_SHA512 };
+enum mac_hash { MAC_HASH_SHA256, MAC_HASH_SHA512, MAC_HASH_SHA1 };
 
 struct mac {
 	char bytes[MAC_MAX];

@@ -34,16 +34,37 @@ pair_octet(struct str *text, bool plus_is_space)
 	return c == '+' && plus_is_space ? ' ' : c;
 }
 
-bool
-pair_is_named(struct str encoded, struct str name)
+/* Octets are compared decoded, without the blanks that some servers drop in front. */
+static bool
+is_named(struct str encoded, struct str name)
 {
-	while (encoded.n > 0) {
-		if (name.n == 0 ||
-		    ascii_lower(pair_octet(&encoded, true)) != ascii_lower(name.p[0]))
-			return false;
+	char octet = ' ';
+
+	while (encoded.n > 0 && octet == ' ')
+		octet = ascii_lower(pair_octet(&encoded, true));
+	while (name.n > 0 && octet == ascii_lower(name.p[0])) {
 		name = str_skip(name, 1);
+		if (encoded.n == 0)
+			return name.n == 0;
+		octet = ascii_lower(pair_octet(&encoded, true));
 	}
-	return name.n == 0;
+	return false;
+}
+
+bool
+pair_is_named(const struct pair *pair, struct str name)
+{
+	struct str rest = pair->raw;
+
+	if (is_named(pair->name, name))
+		return true;
+	/* Old servers end a pair at ';' too. */
+	while (rest.p != NULL) {
+		struct str part = str_cut(&rest, ';');
+		if (is_named(str_cut(&part, '='), name))
+			return true;
+	}
+	return false;
 }
 
 void
@@ -52,7 +73,7 @@ pair_put_without(struct cred *out, struct str query, struct str name, bool *is_f
 	struct pair pair;
 
 	while (pair_next(&query, &pair)) {
-		if (pair_is_named(pair.name, name))
+		if (pair_is_named(&pair, name))
 			continue;
 		if (!*is_first)
 			cred_putc(out, '&');
@@ -67,7 +88,7 @@ pair_has(struct str query, struct str name)
 	struct pair pair;
 
 	while (pair_next(&query, &pair))
-		if (pair_is_named(pair.name, name))
+		if (pair_is_named(&pair, name))
 			return true;
 	return false;
 }

@@ -17,9 +17,10 @@ bool pair_next(struct str *rest, struct pair *ret_pair);
 /* The next octet that text stands for; text must not be empty.  A '%' that begins no
  * triplet is itself. */
 char pair_octet(struct str *text, bool plus_is_space);
-/* Is this encoded name, decoded, the plain one?  ASCII case folded if asked: a server
- * that folds must not see the client's own. */
-bool pair_is_named(struct str encoded, struct str name);
+/* Would some server take this pair, or a part of it, for one of this plain name?  Case
+ * folded, and ';' may end a pair: what a server that folds sees must not be the client's
+ * own. */
+bool pair_is_named(const struct pair *pair, struct str name);
 
 /* Appends all pairs of query but those of this name, in their order.  is_first: nothing
  * was written before that needs an '&'; comes back false if something was written. */
