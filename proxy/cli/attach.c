@@ -17,6 +17,8 @@
 #include "proxy/cli/args.h"
 #include "proxy/cli/attached.h"
 #include "proxy/cli/cmds.h"
+#include "proxy/cli/trust_files.h"
+#include "proxy/cli/trust_mount.h"
 #include "proxy/cli/where.h"
 
 struct attach {
@@ -27,7 +29,8 @@ struct attach {
 
 static const char usage[] =
 	"usage: sandgate attach [-c FILE] --pid PID --sandbox ID --policy P [--take]\n"
-	"                       [--user U] [--agent A] [--session S] [--without-nft]\n";
+	"                       [--user U] [--agent A] [--session S] [--without-nft]\n"
+	"                       [--trusts-ca]\n";
 
 static bool
 read_options(int argc, char **argv, struct attach *a)
@@ -42,6 +45,7 @@ read_options(int argc, char **argv, struct attach *a)
 		{ "session", required_argument, NULL, 's' },
 		{ "take", no_argument, NULL, 't' },
 		{ "without-nft", no_argument, NULL, 'n' },
+		{ "trusts-ca", no_argument, NULL, 'T' },
 		{ NULL, 0, NULL, 0 },
 	};
 	struct {
@@ -58,6 +62,7 @@ read_options(int argc, char **argv, struct attach *a)
 	while ((letter = getopt_long(argc, argv, "c:", known, NULL)) != -1) {
 		a->ns.take = a->ns.take || letter == 't';
 		a->ns.without_nft = a->ns.without_nft || letter == 'n';
+		a->as.trusts_ca = a->as.trusts_ca || letter == 'T';
 		for (size_t i = 0; i < COUNT_OF(texts); i++)
 			if (texts[i].letter == letter)
 				*texts[i].to = optarg;
@@ -176,6 +181,72 @@ make(const struct attach *a, struct buf *why, struct ns_sockets *ret_s)
 	return st;
 }
 
+/* Its mount namespace, in which our CA is put over its bundles of roots. */
+
+static bool
+enter_files(const char *pid, struct buf *why, FILE **ret_mountinfo)
+{
+	char path[64];
+	int mounts = open_ns(pid, "mnt"), user = open_ns(pid, "user");
+
+	(void)snprintf(path, sizeof path, "/proc/%s/mountinfo", pid);
+	*ret_mountinfo = fopen(path, "re");
+	if (mounts < 0 || user < 0 || *ret_mountinfo == NULL) {
+		buf_putf(why, "process %s: %s", pid, strerror(errno));
+		return false;
+	}
+	if (is_own(mounts, "mnt")) {
+		buf_putf(why, "its files are the host's");
+		return false;
+	}
+	/* As for the network: root may not need to be in its user namespace. */
+	if (!is_own(user, "user"))
+		(void)!setns(user, CLONE_NEWUSER);
+	if (setns(mounts, CLONE_NEWNS) == 0)
+		return true;
+	buf_putf(why, "its mount namespace can't be entered: %s", strerror(errno));
+	return false;
+}
+
+NORETURN static void
+be_truster(const struct attach *a, struct str ours)
+{
+	CLEANUP(buf_done) struct buf why = { 0 };
+	const char *path = "";
+	FILE *mountinfo = NULL;
+
+	buf_init(&why, 4096);
+	if (enter_files(a->pid, &why, &mountinfo) &&
+	    trust_mount_over(ours, mountinfo, &why, &path) == ST_OK) {
+		(void)printf(
+			"%s has the gateway's CA; programs with roots of their own "
+			"need the variables of `sandgate ca env %s`\n",
+			path, path);
+		_exit(fflush(stdout) == 0 ? 0 : 1);
+	}
+	(void)fprintf(stderr,
+		      "sandgate attach: the gateway's CA was not installed: %s; see "
+		      "`sandgate ca export` and --trusts-ca\n",
+		      buf_cstr(&why));
+	_exit(1);
+}
+
+static bool
+install_trust(const struct attach *a, const struct admin_where *where)
+{
+	CLEANUP(buf_done) struct buf ours = { 0 };
+	int status = 0;
+
+	buf_init(&ours, TRUST_FILE_MAX);
+	if (trust_fetch(where, &ours) != ST_OK)
+		return false;
+	(void)fflush(stdout);
+	pid_t pid = fork();
+	if (pid == 0)
+		be_truster(a, str_of(ours.p, ours.len));
+	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
 int
 cmd_attach(int argc, char **argv)
 {
@@ -201,6 +272,7 @@ cmd_attach(int argc, char **argv)
 		(void)fprintf(stderr, "sandgate attach: %s\n", buf_cstr(&why));
 		return 1;
 	}
+	a.as.trusts_ca = a.as.trusts_ca || install_trust(&a, &where);
 	if (attached_add(&where, &a.as, &s) != ST_OK) {
 		ns_close(&s);
 		return 1;

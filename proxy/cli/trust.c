@@ -69,8 +69,8 @@ put_named(struct buf *b)
 	}
 }
 
-static enum status
-fetch(const struct admin_where *where, struct buf *pem)
+enum status
+trust_fetch(const struct admin_where *where, struct buf *pem)
 {
 	struct admin_wish wish = { .method = "GET", .path = "/v1/ca/export" };
 	struct admin_reply reply;
@@ -118,7 +118,7 @@ trust_make(const struct admin_where *where, struct trust *ret_t)
 	buf_init(&t.bundle, (size_t)4 * TRUST_FILE_MAX);
 	buf_init(&t.extra, (size_t)2 * TRUST_FILE_MAX);
 	buf_init(&t.java, (size_t)4 * TRUST_FILE_MAX);
-	enum status st = fetch(where, &ours);
+	enum status st = trust_fetch(where, &ours);
 	buf_put(&t.extra, str_of(ours.p, ours.len));
 	put_named(&t.extra);
 	if (st == ST_OK)

@@ -23,6 +23,8 @@ struct trust {
 /* Where a box finds them. */
 #define TRUST_DIR "/run/sandgate"
 
+/* The gateway's CA in PEM.  ST_NOT_FOUND: it has none; nothing is said. */
+enum status trust_fetch(const struct admin_where *where, struct buf *pem) MUSTCHECK;
 /* ST_NOT_FOUND: the gateway has no CA, or this machine no roots; nothing is said. */
 enum status trust_make(const struct admin_where *where, struct trust *ret_t) MUSTCHECK;
 void trust_done(struct trust *t);
