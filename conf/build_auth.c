@@ -214,6 +214,16 @@ is_listed(const char *words, struct str key)
 	return false;
 }
 
+/* Not `kind` itself, and not what was called unknown already. */
+static bool
+is_known(struct str key)
+{
+	for (size_t i = 1; i < COUNT_OF(fields); i++)
+		if (str_eq(key, str_from(fields[i].key)))
+			return true;
+	return false;
+}
+
 static void
 check_keys(struct build *b, const struct auth_context *c)
 {
@@ -221,7 +231,7 @@ check_keys(struct build *b, const struct auth_context *c)
 	struct str rest = str_from(row->needs);
 
 	for (const struct node *n = c->node->first; n != NULL; n = n->next)
-		if (!str_eq(n->key, STR("kind")) && !is_listed(row->needs, n->key) &&
+		if (is_known(n->key) && !is_listed(row->needs, n->key) &&
 		    !is_listed(row->takes, n->key))
 			report_error(b->report, n->key_at,
 				     "`%.*s` has no use with auth kind %s",
