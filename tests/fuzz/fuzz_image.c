@@ -59,7 +59,13 @@ ask_policy(const struct image *im, uint32_t policy, const char *host,
 	uint32_t rule;
 
 	need(dest_from_host(str_from(host), 80, &d) == ST_OK);
-	struct policy_question q = { policy, &d, way, STR("GET"), STR("/x/y") };
+	struct policy_question q = { .policy = policy,
+				     .dest = &d,
+				     .way = way,
+				     .method = STR("GET"),
+				     .path = STR("/x/y"),
+				     .query = STR("a=1&b"),
+				     .is_tls = true };
 	policy_judge(im, &q, &a);
 	need((a.action == ACTION_DENY) <= (a.reason != ST_OK));
 	policy_judge_name(im, policy, &d, &a);

@@ -144,6 +144,30 @@ compare_paths(const uint8_t *data, size_t size)
 	need(policy_path_matches(p, t) == slow_path(str_skip(p, 1), str_skip(t, 1)));
 }
 
+/* Two patterns that match one path meet, whichever comes first. */
+static void
+compare_patterns(const uint8_t *data, size_t size)
+{
+	static const char letters[] = "a/*b/**/";
+	char text[3][12] = { "/", "/", "/" };
+	size_t n[3] = { 1, 1, 1 };
+
+	for (size_t i = 0; i < size && i < 30; i++) {
+		unsigned which = (data[i] >> 3) % 3;
+		char c = letters[data[i] & 7];
+		if (n[which] < sizeof text[0])
+			text[which][n[which]++] = which == 2 && c == '*' ? 'c' : c;
+	}
+	struct str a = str_of(text[0], n[0]), b = str_of(text[1], n[1]),
+		   path = str_of(text[2], n[2]);
+	bool meet = policy_paths_meet(a, b);
+	need(meet == policy_paths_meet(b, a));
+	if (policy_path_matches(a, path) && policy_path_matches(b, path))
+		need(meet);
+	if (str_eq(a, b))
+		need(meet && policy_path_rank(a) == policy_path_rank(b));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -151,6 +175,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t rules = size / 2 < NAMES ? size / 2 : NAMES;
 
 	compare_paths(data, size);
+	compare_patterns(data, size);
 	if (size < 2)
 		return 0;
 	struct image *im = make(data + 1, rules, data[0] & 1);
