@@ -358,22 +358,34 @@ h2_is_closing(const struct h2 *h)
 	return h->is_closing;
 }
 
-bool
-h2_may_request(const struct h2 *h)
+uint32_t
+h2_most_streams(const struct h2 *h)
 {
 	uint32_t most = nghttp2_session_get_remote_settings(
 		h->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 
-	return !h->is_closing && h->streams_n < most &&
-	       h->streams_n < h->limits.streams &&
+	return most < h->limits.streams ? most : h->limits.streams;
+}
+
+bool
+h2_may_request(const struct h2 *h)
+{
+	return !h->is_closing && h->streams_n < h2_most_streams(h) &&
 	       nghttp2_session_check_request_allowed(h->session);
 }
 
 bool
-h2_knows_ws(const struct h2 *h)
+h2_has_begun(const struct h2 *h)
 {
-	return nghttp2_session_get_remote_settings(
-		       h->session, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1;
+	return h->has_begun;
+}
+
+bool
+h2_refuses_ws(const struct h2 *h)
+{
+	return h->has_begun &&
+	       nghttp2_session_get_remote_settings(
+		       h->session, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) != 1;
 }
 
 void

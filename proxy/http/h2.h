@@ -103,11 +103,14 @@ size_t h2_streams(const struct h2 *h);
 /* Accept no more requests; what runs goes on.  May be called again. */
 void h2_goaway(struct h2 *h);
 
-/* Clients: may a request be made now, or (is_closing) ever? */
+/* Clients: how many streams may run at once; may a request be made now, or
+ * (is_closing) ever? */
+uint32_t h2_most_streams(const struct h2 *h);
 bool h2_may_request(const struct h2 *h);
 bool h2_is_closing(const struct h2 *h);
-/* Clients: the host said that it knows RFC 8441. */
-bool h2_knows_ws(const struct h2 *h);
+/* Has the peer said its settings?  Clients: do they leave out RFC 8441? */
+bool h2_has_begun(const struct h2 *h);
+bool h2_refuses_ws(const struct h2 *h);
 
 /* What goes out.  The head is read during the call and not kept. */
 struct h2_out {

@@ -206,6 +206,9 @@ on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
 		if (is_end)
 			end_of_body(h, frame->hd.stream_id);
 		return judge_data(h, &frame->data);
+	case NGHTTP2_SETTINGS:
+		h->has_begun = true;
+		return 0;
 	case NGHTTP2_PING:
 		if (frame->hd.flags & NGHTTP2_FLAG_ACK)
 			on_ping_ack(h);

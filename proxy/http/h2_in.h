@@ -37,6 +37,7 @@ struct h2 {
 	uint64_t head_ms; /* when the head began that comes in */
 	enum status why;  /* the first thing that went wrong */
 	bool is_server;
+	bool has_begun;  /* the peer has said its settings */
 	bool is_closing; /* no new streams, by a GOAWAY of either end */
 	bool is_draining, has_final_goaway;
 };

@@ -164,7 +164,8 @@ a_websocket_is_an_upgrade_to_both_ends(void **state)
 
 	(void)state;
 	pair_open(&p);
-	assert_true(h2_knows_ws(p.client.h));
+	assert_true(h2_has_begun(p.client.h));
+	assert_false(h2_refuses_ws(p.client.h));
 	o = peer_asking(
 		&p.client, "GET", "http://ok.test/ws",
 		"Upgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Key: "
