@@ -242,9 +242,11 @@ tls_client_open(const struct tls_client *c, const struct dest *d, enum tls_offer
 		st = tls_verify_expect(SSL_get0_param(ssl), d);
 	if (st == ST_OK)
 		st = set_offer(ssl, offer);
-	/* d->name ends with a NUL, and a name has no other (dest.h). */
+	/* d->name ends with a NUL, and a name has no other (dest.h).  The macro for this
+	 * casts const away. */
 	if (st == ST_OK && dest_is_name(d) &&
-	    SSL_set_tlsext_host_name(ssl, d->name) != 1)
+	    SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+		     (void *)(uintptr_t)d->name) != 1)
 		st = ST_NOMEM;
 	if (st != ST_OK) {
 		SSL_free(ssl);

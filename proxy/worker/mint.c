@@ -305,6 +305,14 @@ is_stale(const struct leaf *l)
 	return l->cert != NULL && !l->is_told && clock_wall_us() >= l->until_us;
 }
 
+bool
+mint_has(const struct mint *m, struct str host, enum mint_why why)
+{
+	const struct leaf *l = map_get(&m->shelves[why].by_host, host);
+
+	return l != NULL && !is_stale(l);
+}
+
 enum status
 mint_ask(struct mint *m, struct str host, enum mint_why why, struct mint_wait *wait,
 	 mint_fn fn, void *ctx, SSL **ret_ssl)
@@ -387,6 +395,8 @@ on_alpn(SSL *ssl, const unsigned char **ret_p, unsigned char *ret_n,
 static bool
 set_up(SSL_CTX *ctx)
 {
+	int groups[] = { NID_X25519, NID_X9_62_prime256v1, NID_secp384r1 };
+
 	SSL_CTX_set_security_level(ctx, 2);
 	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
 					 SSL_OP_NO_TICKET |
@@ -399,7 +409,7 @@ set_up(SSL_CTX *ctx)
 	return SSL_CTX_set_num_tickets(ctx, 0) == 1 &&
 	       SSL_CTX_set_max_early_data(ctx, 0) == 1 &&
 	       SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 &&
-	       SSL_CTX_set1_groups_list(ctx, "X25519:P-256:P-384") == 1 &&
+	       SSL_CTX_set1_groups(ctx, groups, COUNT_OF(groups)) == 1 &&
 	       SSL_CTX_set_ciphersuites(ctx,
 					"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
 					"TLS_CHACHA20_POLY1305_SHA256") == 1 &&
