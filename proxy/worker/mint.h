@@ -37,6 +37,8 @@ void mint_free(struct mint *m); /* nobody waits any more */
 /* Which protocols a client may have beside http/1.1. */
 void mint_offer_h2(struct mint *m);
 
+/* Is the leaf there, or asked for? */
+bool mint_has(const struct mint *m, struct str host, enum mint_why why);
 /* host: as dest_put_host() writes it, without brackets.  ST_OK: *ret_ssl is there.
  * ST_AGAIN: fn will say, unless mint_cancel() comes first.  Else there is none. */
 enum status mint_ask(struct mint *m, struct str host, enum mint_why why,
