@@ -14,7 +14,7 @@ struct leg;
 
 struct leg_hooks {
 	/*
-	 * A side ended, or is_over changed: the owner looks at g->sides and g->is_over
+	 * A side ended, or is_over or is_full changed: the owner looks at g->sides and g->is_over
 	 * and may free the leg.  Called at the end of a done() or abort() of one of its
 	 * sides, or from the leg's own callback as the last thing in it.
 	 */
@@ -30,8 +30,7 @@ struct leg_limits {
 
 struct leg_class {
 	const char *name; /* "h1", "h2" */
-	/* A side for one request.  ST_AGAIN: not now, as many run as can; ST_END: never
-	 * again; ST_NOMEM. */
+	/* A side for one request.  ST_AGAIN: is_full; ST_END: never again; ST_NOMEM. */
 	enum status (*ask)(struct leg *g, struct side **ret_s);
 	/* Is there no sign that the host has closed it?  For what can't be repeated. */
 	bool (*is_quiet)(struct leg *g);
@@ -51,6 +50,7 @@ struct leg {
 	uint32_t sides;  /* that run now */
 	uint32_t served; /* that ran before */
 	bool is_https;   /* requests say https, and 443 is the port left out */
+	bool is_full;    /* as many sides run as can */
 	bool is_over;    /* takes no more requests: closed, unclean, GOAWAY */
 };
 
@@ -71,7 +71,9 @@ struct leg *leg_h2_new(const struct leg_start *start);
 static inline enum status
 leg_ask(struct leg *g, struct side **ret_s)
 {
-	return g->is_over ? ST_END : g->class->ask(g, ret_s);
+	if (g->is_over)
+		return ST_END;
+	return g->is_full ? ST_AGAIN : g->class->ask(g, ret_s);
 }
 
 static inline void

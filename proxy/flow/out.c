@@ -1,78 +1,86 @@
 #include "proxy/flow/out.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "proxy/base/num.h"
 
 void
-out_init(struct out *o, int fd)
+out_init(struct out *o, struct stream *to)
 {
-	*o = (struct out){ .fd = fd };
+	*o = (struct out){ .to = to };
 	ring_init(&o->held, OUT_HELD_MAX);
 }
 
 void
-out_done(struct out *o)
+out_done(struct out *o, struct gather *g)
 {
+	if (g->to == o)
+		g->to = NULL;
 	ring_done(&o->held);
 }
 
 bool
 out_is_blocked(const struct out *o)
 {
-	return !ring_is_empty(&o->held);
+	return !ring_is_empty(&o->held) || stream_is_blocked(o->to);
 }
 
-/* Bytes that the socket took; 0 when it takes none now. */
-static enum status
-push(int fd, const struct iovec *v, size_t n, size_t *ret_taken)
+static void
+fail(struct out *o, enum status st)
 {
-	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)v, .msg_iovlen = n };
-	ssize_t k;
-
-	do
-		k = sendmsg(fd, &m, MSG_NOSIGNAL);
-	while (k < 0 && errno == EINTR);
-	if (k < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
-		return ST_END;
-	*ret_taken = k < 0 ? 0 : (size_t)k;
-	return ST_OK;
+	o->st = st;
+	ring_done(&o->held);
 }
 
-void
-gather_begin(struct gather *g, struct out *o)
+/* Bytes that the stream took; 0 when it takes none now. */
+static size_t
+push(struct out *o, const struct iovec *v, size_t n)
 {
-	g->to = o;
-	g->parts_n = 0;
-	g->text_n = 0;
-	g->st = ST_OK;
+	size_t taken = 0;
+
+	if (stream_writev(o->to, v, n, &taken) != ST_OK)
+		fail(o, ST_END);
+	return taken;
 }
 
 /* Copy what is left of the parts behind the first `skip` bytes into the ring. */
 static void
 hold(struct gather *g, size_t skip)
 {
-	for (size_t i = 0; i < g->parts_n && g->st == ST_OK; i++) {
+	struct out *o = g->to;
+
+	for (size_t i = 0; i < g->parts_n && o->st == ST_OK; i++) {
 		struct str s = str_of(g->parts[i].iov_base, g->parts[i].iov_len);
 		size_t k = num_min(skip, s.n);
 		skip -= k;
 		s = str_skip(s, k);
 		/* Producers stop at the first held byte, so one pass always fits. */
-		if (ring_write(&g->to->held, s) != s.n)
-			g->st = ST_NOMEM;
+		if (ring_write(&o->held, s) != s.n)
+			fail(o, ST_NOMEM);
 	}
 }
 
 static void
 flush(struct gather *g)
 {
+	struct out *o = g->to;
 	size_t taken = 0;
 
-	if (g->st == ST_OK && g->parts_n > 0 && !out_is_blocked(g->to))
-		g->st = push(g->to->fd, g->parts, g->parts_n, &taken);
+	if (o->st == ST_OK && g->parts_n > 0 && !out_is_blocked(o))
+		taken = push(o, g->parts, g->parts_n);
 	hold(g, taken);
+	g->parts_n = 0;
+	g->text_n = 0;
+}
+
+void
+gather_begin(struct gather *g, struct out *o)
+{
+	if (g->to == o)
+		return;
+	if (g->to != NULL)
+		flush(g);
+	g->to = o;
 	g->parts_n = 0;
 	g->text_n = 0;
 }
@@ -102,10 +110,10 @@ gather_copy(struct gather *g, struct str s)
 }
 
 static enum status
-outcome(struct out *o, enum status st, uint64_t now_ms)
+outcome(struct out *o, uint64_t now_ms)
 {
-	if (st != ST_OK)
-		return st == ST_AGAIN ? ST_AGAIN : ST_END;
+	if (o->st != ST_OK)
+		return o->st;
 	if (!out_is_blocked(o)) {
 		o->blocked_ms = 0;
 		ring_trim(&o->held);
@@ -117,26 +125,46 @@ outcome(struct out *o, enum status st, uint64_t now_ms)
 }
 
 enum status
-gather_end(struct gather *g, uint64_t now_ms)
+gather_end(struct gather *g, struct out *o, uint64_t now_ms)
 {
-	flush(g);
-	return outcome(g->to, g->st, now_ms);
+	if (g->to == o) {
+		flush(g);
+		g->to = NULL;
+	}
+	return outcome(o, now_ms);
+}
+
+/* What the stream itself holds goes first. */
+static bool
+resume_stream(struct out *o, uint64_t now_ms)
+{
+	enum status st;
+
+	if (!stream_is_blocked(o->to))
+		return true;
+	st = stream_flush(o->to);
+	if (st != ST_OK && st != ST_AGAIN)
+		fail(o, ST_END);
+	if (st == ST_OK)
+		o->blocked_ms = now_ms;
+	return st == ST_OK;
 }
 
 enum status
 out_resume(struct out *o, uint64_t now_ms)
 {
-	enum status st = ST_OK;
 	size_t taken = 1;
 
-	while (st == ST_OK && taken > 0 && out_is_blocked(o)) {
+	while (o->st == ST_OK && taken > 0 && out_is_blocked(o)) {
+		if (!resume_stream(o, now_ms))
+			break;
 		struct str s = ring_peek(&o->held);
 		struct iovec v = { (void *)(uintptr_t)s.p, s.n };
-		st = push(o->fd, &v, 1, &taken);
-		if (st == ST_OK && taken > 0) {
-			ring_consume(&o->held, taken);
-			o->blocked_ms = now_ms; /* progress, measured in bytes */
-		}
+		taken = s.n > 0 ? push(o, &v, 1) : 0;
+		if (o->st != ST_OK || taken == 0)
+			break;
+		ring_consume(&o->held, taken);
+		o->blocked_ms = now_ms; /* progress, measured in bytes */
 	}
-	return outcome(o, st, now_ms);
+	return outcome(o, now_ms);
 }

@@ -26,8 +26,8 @@
  *   - end tells the message is whole.  A message whose head says is_whole has neither
  *     body nor end.
  *   - batch is the last thing that a side does in a callback; nothing of the side is
- *     touched behind it.  Views given by body, and trailers given by end, are good
- *     until batch returns.  The turn flushes there and says what it wants.
+ *     touched behind it.  Views given by body are good until batch returns (trailers
+ *     as long as the head).  The turn flushes there and says what it wants.
  *   - room: what was held is gone, flush() would be ST_OK.  A batch follows.
  *   - bad (fronts only): the request can't be read, `why` names the fault.  Comes in
  *     place of head, body or end; nothing follows it, an answer may still be put.  A
@@ -88,8 +88,8 @@
  *   abort  the message can't become whole: RST, or RST_STREAM (a clean end would pass
  *          for the end of the body).  A leg's connection is closed, or its stream
  *          reset with CANCEL.
- * The incoming head, and its arena, live until then: whoever keeps views of them lets
- * go first.
+ * The incoming head with its trailers lives until then: whoever keeps views of them
+ * lets go first.
  */
 #include "proxy/flow/flow.h"
 #include "proxy/http/uri.h"
@@ -107,10 +107,16 @@ struct side_msg {
 	struct head *head;
 	/* Requests being put: where it goes.  NULL in events. */
 	const struct uri *uri;
+	/* Requests being put: credentials.  They go behind all other fields, whatever
+	 * Connection says, and into no compression table. */
+	const struct field *last;
+	size_t last_n;
 	struct str reason; /* responses of our own, h1: the reason phrase */
 	bool is_own;   /* a response of our own: all its fields go, also Proxy-... */
 	bool is_https; /* requests: the scheme */
-	bool is_ws;    /* asks for a WebSocket, checked by ws_check_request() */
+	/* Asks for a WebSocket.  In a head event only h2 says so; from h1 the turn finds
+	 * out with ws_check_request(). */
+	bool is_ws;
 	bool is_whole; /* no body, no end */
 	bool is_last;  /* responses being put: no other request after this one */
 };

@@ -144,6 +144,15 @@ stream_early(struct stream *s, struct str bytes)
 }
 
 void
+stream_move(struct stream *to, struct stream *from)
+{
+	*to = *from;
+	if (to->ssl != NULL)
+		BIO_set_data(SSL_get_rbio(to->ssl), to);
+	*from = (struct stream){ .fd = -1 };
+}
+
+void
 stream_done(struct stream *s)
 {
 	SSL_free(s->ssl);

@@ -62,6 +62,8 @@ enum status stream_tls(struct stream *s, int fd, SSL *ssl,
 		       struct stream_room *room) MUSTCHECK;
 /* These bytes came first.  Before the handshake, and under TLS only. */
 enum status stream_early(struct stream *s, struct str bytes) MUSTCHECK;
+/* To where it will stay; from is nothing any more. */
+void stream_move(struct stream *to, struct stream *from);
 void stream_done(struct stream *s);
 bool stream_is_tls(const struct stream *s);
 

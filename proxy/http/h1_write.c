@@ -101,6 +101,8 @@ h1_write_request(struct buf *b, const struct head *h, const struct uri *u,
 			put_field(b, h->fields[i].name, h->fields[i].value);
 	put_framing(b, f);
 	put_connection(b, f, head_lists(h, TOKEN_TE, STR("trailers")));
+	for (size_t i = 0; i < f->last_n; i++)
+		put_field(b, f->last[i].name, f->last[i].value);
 	buf_put(b, STR("\r\n"));
 }
 
@@ -119,11 +121,11 @@ h1_write_response(struct buf *b, const struct head *h, const struct h1_frame *f)
 	buf_put(b, STR("HTTP/1.1 "));
 	buf_put_dec(b, h->status);
 	buf_putc(b, ' ');
-	buf_put(b, str_from(h1_reason(h->status)));
+	buf_put(b, f->reason.n > 0 ? f->reason : str_from(h1_reason(h->status)));
 	buf_put(b, STR("\r\n"));
 	for (size_t i = 0; i < h->fields_len; i++)
-		if (h->fields[i].token != TOKEN_ALT_SVC &&
-		    head_field_passes(h, &h->fields[i]))
+		if (f->is_own || (h->fields[i].token != TOKEN_ALT_SVC &&
+				  head_field_passes(h, &h->fields[i])))
 			put_field(b, h->fields[i].name, h->fields[i].value);
 	if (describes_length(h, f))
 		put_length(b, h->length);

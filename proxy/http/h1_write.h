@@ -15,10 +15,14 @@
 struct h1_frame {
 	enum body_kind body; /* how we frame what follows */
 	uint64_t length;     /* for BODY_LENGTH */
+	const struct field *last; /* requests: behind all others, as they are */
+	size_t last_n;
 	bool is_close;       /* say Connection: close */
 	bool is_upgrade;     /* say Connection: upgrade and Upgrade: websocket */
 	bool keeps_expect;   /* requests: pass Expect: 100-continue on */
 	bool is_absolute;    /* requests to a parent proxy: target in absolute form */
+	bool is_own;         /* responses that we made: every field goes as it is */
+	struct str reason;   /* responses: the phrase, where it isn't the usual one */
 };
 
 /* The frame that the head itself has; is_close and the flags false. */

@@ -7,7 +7,7 @@
  *	peek      first bytes of a transparent or pinned connection
  *	proxy_in  CONNECT, SOCKS5 and authentication on a proxy listener
  *	tunnel    carried unread
- *	turn      HTTP requests, turn_start()
+ *	visit     HTTP requests, visit_start()
  *
  * conn_take() makes a new owner: the old one's done() runs at once, its memory lives to
  * the end of the loop's turn, and it never touches the conn afterwards.  conn_close()

@@ -1,6 +1,7 @@
 #include "proxy/worker/deny.h"
 
 #include "proxy/base/enc.h"
+#include "proxy/http/h1_write.h"
 #include "proxy/http/socks.h"
 #include "proxy/worker/linger.h"
 
@@ -118,45 +119,64 @@ deny_put_proxy_status(struct buf *b, enum status reason)
 		 status_code(reason));
 }
 
-/* Fields that RFC 9110 wants beside some status codes. */
-static void
-put_extra_fields(struct buf *b, uint16_t http)
+enum status
+deny_head(struct head *h, enum status reason)
 {
-	if (http == 407)
-		buf_put(b, STR("Proxy-Authenticate: Basic realm=\"sandgate\"\r\n"));
-	if (http == 405)
-		buf_put(b,
-			STR("Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"));
-	if (http == 429 || http == 503)
-		buf_put(b, STR("Retry-After: 1\r\n"));
+	static const struct {
+		uint16_t http;
+		const char *name, *value;
+	} extra[] = {
+		/* what RFC 9110 wants beside some status codes */
+		{ 407, "Proxy-Authenticate", "Basic realm=\"sandgate\"" },
+		{ 405, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" },
+		{ 429, "Retry-After", "1" },
+		{ 503, "Retry-After", "1" },
+	};
+	CLEANUP(buf_done) struct buf why = { 0 };
+	struct str text;
+
+	h->status = status_words(reason)->http;
+	buf_init(&why, 256);
+	deny_put_proxy_status(&why, reason);
+	enum status st = buf_finish(&why, &text);
+	if (st == ST_OK)
+		st = head_add(h, STR("Content-Type"), STR("application/json"));
+	if (st == ST_OK)
+		st = head_add(h, STR("Cache-Control"), STR("no-store"));
+	if (st == ST_OK)
+		st = head_add(h, STR("Proxy-Status"), text);
+	for (size_t i = 0; i < COUNT_OF(extra); i++)
+		if (st == ST_OK && extra[i].http == h->status)
+			st = head_add(h, str_from(extra[i].name),
+				      str_from(extra[i].value));
+	return st;
 }
 
 void
 deny_put_http(struct buf *b, const struct image *im, const struct exchange *x,
 	      uint64_t id, bool keep)
 {
-	uint16_t http = status_words(x->reason)->http;
-	struct buf body;
-
-	buf_init(&body, DENY_WORDS_MAX);
-	deny_put_json(&body, im, x, id);
+	CLEANUP(buf_done) struct buf body = { 0 };
+	CLEANUP(arena_done) struct arena arena = { 0 };
 	/* The code is the reason phrase: for CONNECT it is all that most clients show.
 	 */
-	buf_putf(b, "HTTP/1.1 %u %s\r\n", http, status_code(x->reason));
-	buf_putf(b, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
-		 body.len);
-	buf_put(b, STR("Cache-Control: no-store\r\nProxy-Status: "));
-	deny_put_proxy_status(b, x->reason);
-	buf_put(b, STR("\r\n"));
-	put_extra_fields(b, http);
-	if (!keep)
-		buf_put(b, STR("Connection: close\r\n"));
-	buf_put(b, STR("\r\n"));
+	struct h1_frame f = { .body = BODY_LENGTH,
+			      .is_own = true,
+			      .is_close = !keep,
+			      .reason = str_from(status_code(x->reason)) };
+	struct head h;
+
+	arena_init(&arena, DENY_WORDS_MAX);
+	head_init(&h, &arena);
+	buf_init(&body, DENY_WORDS_MAX);
+	deny_put_json(&body, im, x, id);
+	f.length = body.len;
+	enum status st = deny_head(&h, x->reason);
+	h1_write_response(b, &h, &f);
 	if (!str_eq(x->method, STR("HEAD")))
 		buf_put(b, str_of(body.p, body.len));
-	if (body.st != ST_OK)
-		b->st = body.st;
-	buf_done(&body);
+	if (st != ST_OK || body.st != ST_OK)
+		b->st = st != ST_OK ? st : body.st;
 }
 
 static void

@@ -5,6 +5,7 @@
  * same code everywhere.  x->reason, x->rule, x->dest say what and why; x->id is then
  * the id that `sandgate why` takes.
  */
+#include "proxy/http/head.h"
 #include "proxy/worker/conn.h"
 
 /* Row and counters.  Returns the id to show.  For callers that tell it themselves. */
@@ -15,6 +16,8 @@ void deny_put_json(struct buf *b, const struct image *im, const struct exchange 
 		   uint64_t id);
 /* The value of a Proxy-Status field, RFC 9209: sandgate; error=...; details="code". */
 void deny_put_proxy_status(struct buf *b, enum status reason);
+/* Status and fields of a response with that body, its length aside. */
+enum status deny_head(struct head *h, enum status reason) MUSTCHECK;
 /* A whole HTTP/1.1 response with that body.  keep: no Connection: close. */
 void deny_put_http(struct buf *b, const struct image *im, const struct exchange *x,
 		   uint64_t id, bool keep);

@@ -1,4 +1,5 @@
 #include "conf/describe.h"
+#include "proxy/io/ask.h"
 #include "proxy/worker/turn_in.h"
 
 enum { PAGE_MAX = 256 * 1024 };
@@ -65,8 +66,7 @@ last_arrived(void *ctx, enum status st, struct ask_msg *m)
 		turn_refuse(t, ST_NO_LEDGER);
 	else
 		turn_answer(t, 200, json_type, m->body);
-	if (t->state != TURN_OVER)
-		turn_settle(t);
+	turn_settle(t);
 }
 
 /* The ledger has the refusals of all ways in, also those of DNS. */
@@ -102,7 +102,7 @@ page_serve(struct turn *t)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str text;
-	enum method m = t->request.method_id;
+	enum method m = t->request->method_id;
 
 	if (t->x.who == NULL) {
 		turn_refuse(t, ST_UNKNOWN_SANDBOX);

@@ -8,7 +8,7 @@
 #include "proxy/http/hello.h"
 #include "proxy/worker/deny.h"
 #include "proxy/worker/tunnel.h"
-#include "proxy/worker/turn.h"
+#include "proxy/worker/visit.h"
 
 enum { PEEK_METHOD_MAX = 24 };
 
@@ -226,7 +226,7 @@ peek_look(struct conn *c, struct peek *p, struct str bytes)
 		break;
 	case PEEK_HTTP:
 		c->form = FORM_HTTP;
-		turn_start(c, bytes);
+		visit_start(c, bytes);
 		break;
 	case PEEK_HTTP2:
 		c->form = FORM_HTTP;

@@ -1,38 +1,97 @@
 #include "proxy/worker/pool.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 struct pool {
-	struct loop *loop;
-	struct list idle; /* oldest first */
-	size_t n;
+	struct flow *flow;
+	struct list ready; /* may be asked; oldest first */
+	struct list busy;  /* may not, now or ever */
+	size_t idle;       /* of ready: without a side */
+	uint64_t generation;
 };
 
 enum status
-pool_new(struct loop *l, struct pool **ret_p)
+pool_new(struct flow *f, struct pool **ret_p)
 {
 	struct pool *p = calloc(1, sizeof *p);
 
 	if (p == NULL)
 		return ST_NOMEM;
-	p->loop = l;
-	list_init(&p->idle);
+	p->flow = f;
+	list_init(&p->ready);
+	list_init(&p->busy);
 	*ret_p = p;
 	return ST_OK;
 }
 
+/* since_ms says whether it is counted in p->idle. */
 static void
-drop(struct pool *p, struct leg *g)
+set_idle(struct kept *k, uint64_t since_ms)
 {
-	p->n--;
-	leg_free(g, p->loop);
+	k->pool->idle += (since_ms != 0);
+	k->pool->idle -= (k->since_ms != 0);
+	k->since_ms = since_ms;
+}
+
+static void
+drop(struct kept *k)
+{
+	set_idle(k, 0);
+	list_remove(&k->link);
+	leg_free(k->leg);
+	free(k);
+}
+
+static void
+drop_oldest(struct pool *p)
+{
+	list_each (it, &p->ready) {
+		struct kept *k = LIST_OF(it, struct kept, link);
+		if (k->since_ms == 0)
+			continue;
+		drop(k);
+		return;
+	}
+}
+
+static void
+on_settled(void *ctx, struct leg *g)
+{
+	struct kept *k = ctx;
+	struct pool *p = k->pool;
+	bool is_old = g->is_over || k->generation != p->generation;
+
+	if (is_old && g->sides == 0) {
+		drop(k);
+		return;
+	}
+	list_remove(&k->link);
+	list_append(is_old || g->is_full ? &p->busy : &p->ready, &k->link);
+	if (g->sides > 0)
+		return;
+	if (p->idle == POOL_MAX)
+		drop_oldest(p);
+	set_idle(k, loop_now_ms(p->flow->loop));
+}
+
+static const struct leg_hooks hooks = { .settled = on_settled };
+
+static void
+drop_idle(struct list *of)
+{
+	list_each_safe (it, of) {
+		struct kept *k = LIST_OF(it, struct kept, link);
+		if (k->leg->sides == 0)
+			drop(k);
+	}
 }
 
 void
-pool_flush(struct pool *p)
+pool_flush(struct pool *p, uint64_t generation)
 {
-	list_each_safe (it, &p->idle)
-		drop(p, LIST_OF(it, struct leg, link));
+	p->generation = generation;
+	drop_idle(&p->ready);
 }
 
 void
@@ -40,56 +99,104 @@ pool_free(struct pool *p)
 {
 	if (p == NULL)
 		return;
-	pool_flush(p);
+	drop_idle(&p->ready);
+	drop_idle(&p->busy);
 	free(p);
 }
 
-struct leg *
-pool_take(struct pool *p, uint32_t handle, const struct dest *d)
+static bool
+fits(const struct kept *k, const struct pool_key *key)
 {
+	return k->handle == key->handle && k->generation == key->generation &&
+	       k->is_https == key->is_https && k->dest.port == key->dest->port &&
+	       dest_same_host(&k->dest, key->dest);
+}
+
+static void
+taken(struct kept *k)
+{
+	set_idle(k, 0);
+	if (!k->leg->is_full)
+		return;
+	list_remove(&k->link);
+	list_append(&k->pool->busy, &k->link);
+}
+
+struct kept *
+pool_take(struct pool *p, const struct pool_key *key, bool is_careful,
+	  struct side **ret_s)
+{
+	struct list *before;
+
 	/* Newest first: the least likely to have been closed by its host. */
-	for (struct list *it = p->idle.prev; it != &p->idle; it = it->prev) {
-		struct leg *g = LIST_OF(it, struct leg, link);
-		if (!g->is_clean || g->handle != handle || g->dest.port != d->port ||
-		    !dest_same_host(&g->dest, d))
+	for (struct list *it = p->ready.prev; it != &p->ready; it = before) {
+		struct kept *k = LIST_OF(it, struct kept, link);
+		before = it->prev;
+		if (!fits(k, key))
 			continue;
-		list_remove(&g->link);
-		p->n--;
-		return g;
+		if (is_careful && k->leg->sides == 0 &&
+		    !k->leg->class->is_quiet(k->leg)) {
+			drop(k);
+			continue;
+		}
+		if (leg_ask(k->leg, ret_s) != ST_OK)
+			continue;
+		taken(k);
+		return k;
 	}
 	return NULL;
 }
 
-/* EOF, a reset, or bytes out of turn: in each case it can't be used again. */
-static void
-idle_event(void *ctx, unsigned events)
+static struct kept *
+make_kept(pool_make_fn make, struct leg_start *start)
 {
-	struct leg *g = ctx;
+	struct kept *k = calloc(1, sizeof *k);
 
-	(void)events;
-	g->is_clean = false;
-	loop_io_want(&g->io, 0); /* swept by the next take or tick */
+	if (k == NULL)
+		return NULL;
+	start->hooks = &hooks;
+	start->ctx = k;
+	k->leg = make(start);
+	if (k->leg == NULL) {
+		free(k);
+		return NULL;
+	}
+	list_init(&k->link);
+	return k;
 }
 
-void
-pool_give(struct pool *p, struct leg *g, uint64_t now_ms)
+struct kept *
+pool_add(struct pool *p, const struct pool_key *key, pool_make_fn make,
+	 struct leg_start *start, struct side **ret_s)
 {
-	if (p->n == POOL_MAX)
-		drop(p, LIST_OF(p->idle.next, struct leg, link));
-	g->since_ms = now_ms;
-	g->io.fn = idle_event;
-	g->io.ctx = g;
-	list_append(&p->idle, &g->link);
-	p->n++;
-	loop_io_want(&g->io, LOOP_READ);
+	int fd = start->stream->fd;
+	struct kept *k = make_kept(make, start);
+
+	if (k == NULL) {
+		stream_done(start->stream);
+		(void)close(fd);
+		return NULL;
+	}
+	k->pool = p;
+	k->handle = key->handle;
+	k->generation = key->generation;
+	k->dest = *key->dest;
+	k->is_https = key->is_https;
+	list_append(&p->ready, &k->link);
+	if (leg_ask(k->leg, ret_s) != ST_OK) {
+		drop(k);
+		return NULL;
+	}
+	taken(k);
+	return k;
 }
 
 void
 pool_tick(struct pool *p, uint64_t now_ms)
 {
-	list_each_safe (it, &p->idle) {
-		struct leg *g = LIST_OF(it, struct leg, link);
-		if (!g->is_clean || now_ms - g->since_ms > POOL_IDLE_MS)
-			drop(p, g);
+	list_each_safe (it, &p->ready) {
+		struct kept *k = LIST_OF(it, struct kept, link);
+		if (k->since_ms != 0 && now_ms - k->since_ms > POOL_IDLE_MS)
+			drop(k);
 	}
 }

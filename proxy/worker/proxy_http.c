@@ -2,7 +2,7 @@
 
 #include "proxy/worker/deny.h"
 #include "proxy/worker/proxy_own.h"
-#include "proxy/worker/turn.h"
+#include "proxy/worker/visit.h"
 
 enum { PROXY_TRIES_MAX = 8, PROXY_ANSWER_MAX = 20480 };
 
@@ -122,7 +122,7 @@ http_start(struct proxy_in *p)
 	if (is_connect(p))
 		connect_start(p);
 	else
-		turn_start(p->c, proxy_rest(p));
+		visit_start(p->c, proxy_rest(p));
 }
 
 static void
@@ -225,7 +225,7 @@ proxy_http_look(struct proxy_in *p)
 	}
 	/* A known sandbox's plain request is the turn engine's from its first byte. */
 	if (p->c->limit != NULL && !could_be(s, STR("CONNECT ")))
-		turn_start(p->c, proxy_rest(p));
+		visit_start(p->c, proxy_rest(p));
 	else if (p->c->limit == NULL || s.n >= sizeof("CONNECT ") - 1)
 		http_read(p);
 }

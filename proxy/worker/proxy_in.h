@@ -2,7 +2,7 @@
 #define PROXY_WORKER_PROXY_IN_H
 /*
  * proxy_in: what arrives on a proxy listener, told apart by its first bytes: SOCKS5,
- * CONNECT, or an HTTP request in absolute-form, which goes on to turn_start() once the
+ * CONNECT, or an HTTP request in absolute-form, which goes on to visit_start() once the
  * sandbox is known.
  */
 #include "proxy/worker/conn.h"

@@ -18,7 +18,6 @@ struct tunnel {
 	struct dial *dial; /* NULL once answered */
 	char *held;        /* the sandbox's first bytes until upstream is there */
 	size_t held_n;
-	char *text; /* method and path of what became of an HTTP upgrade */
 	struct pump pump;
 	struct loop_io host; /* host.loop NULL: no upstream yet */
 	uint64_t rowed_ms;   /* when the last row was written */
@@ -73,8 +72,6 @@ tunnel_done(struct conn *c)
 		stats_add(w->role.stats, STAT_TUNNELS_OPEN, -1);
 	}
 	tunnel_drop_held(t);
-	free(t->text);
-	t->text = NULL;
 	loop_defer(w->loop, free, t);
 }
 
@@ -276,40 +273,4 @@ tunnel_start(struct conn *c, const struct exchange *x, struct str seen)
 	st = dial_start(c, &c->dest, t->x.way, on_dialled, t, &t->dial);
 	if (st != ST_OK)
 		tunnel_refuse(t, st);
-}
-
-/* The exchange's views lie in memory of the turn, which ends now. */
-static bool
-tunnel_keep_text(struct tunnel *t)
-{
-	struct str method = t->x.method, path = t->x.path;
-
-	t->text = malloc(method.n + path.n + 1);
-	if (t->text == NULL)
-		return false;
-	memcpy(t->text, method.p != NULL ? method.p : "", method.n);
-	memcpy(t->text + method.n, path.p != NULL ? path.p : "", path.n);
-	t->x.method = str_of(t->text, method.n);
-	t->x.path = str_of(t->text + method.n, path.n);
-	t->x.query = (struct str){ 0 };
-	t->x.request = t->x.response = NULL;
-	return true;
-}
-
-void
-tunnel_adopt(struct conn *c, const struct exchange *x, int host_fd, struct str for_host,
-	     struct str for_client)
-{
-	struct tunnel *t = tunnel_new(c, x, (struct str){ 0 });
-
-	if (t == NULL || !tunnel_keep_text(t)) {
-		struct exchange over = *x;
-
-		if (t == NULL)
-			exchange_done(&over);
-		(void)close(host_fd);
-		conn_close(c);
-		return;
-	}
-	tunnel_carry(t, host_fd, for_host, for_client);
 }

@@ -18,11 +18,4 @@ bool tunnel_is_tcp(const struct conn *c);
  */
 void tunnel_start(struct conn *c, const struct exchange *x, struct str seen);
 
-/*
- * Carry what became of an HTTP upgrade: both ends exist, x has its row.  host_fd is the
- * tunnel's from now on.
- */
-void tunnel_adopt(struct conn *c, const struct exchange *x, int host_fd,
-		  struct str for_host, struct str for_client);
-
 #endif

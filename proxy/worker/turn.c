@@ -1,15 +1,8 @@
-#include "proxy/worker/turn.h"
-
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "proxy/base/num.h"
-#include "proxy/worker/deny.h"
+#include "proxy/io/ask.h"
 #include "proxy/worker/turn_in.h"
-
-static const struct conn_owner owner;
 
 static uint64_t
 now(const struct turn *t)
@@ -21,12 +14,10 @@ void
 turn_to(struct turn *t, enum turn_state s)
 {
 	static const unsigned legal[] = {
-		[TURN_IDLE] = 1u << TURN_HEAD | 1u << TURN_LINGER,
-		[TURN_HEAD] = 1u << TURN_OPEN | 1u << TURN_FLUSH | 1u << TURN_FORWARD,
-		[TURN_OPEN] = 1u << TURN_FORWARD | 1u << TURN_FLUSH | 1u << TURN_OPEN,
-		[TURN_FORWARD] = 1u << TURN_FLUSH | 1u << TURN_OPEN,
-		[TURN_FLUSH] = 1u << TURN_IDLE | 1u << TURN_LINGER,
-		[TURN_LINGER] = 0,
+		[TURN_HEAD] = 1u << TURN_OPEN | 1u << TURN_FORWARD,
+		[TURN_OPEN] = 1u << TURN_FORWARD | 1u << TURN_OPEN,
+		[TURN_FORWARD] = 1u << TURN_OPEN | 1u << TURN_CARRY,
+		[TURN_CARRY] = 0,
 		[TURN_OVER] = 0,
 	};
 
@@ -35,239 +26,244 @@ turn_to(struct turn *t, enum turn_state s)
 	t->since_ms = now(t);
 }
 
-static size_t
-take(struct turn *t, struct str in)
+struct turn *
+turn_of_link(struct list *it)
 {
-	switch (t->state) {
-	case TURN_IDLE:
-	case TURN_HEAD:
-		return turn_take_head(t, in);
-	case TURN_FORWARD:
-		return turn_take_body(t, in);
-	case TURN_LINGER:
-		t->dropped += in.n;
-		if (t->dropped > worker_option(t->c->w, OPT_LIMIT_DENIED_DRAIN))
-			conn_close(t->c);
-		return in.n;
-	case TURN_OPEN:
-	case TURN_FLUSH:
-	case TURN_OVER:
-		break;
-	}
-	return 0;
-}
-
-/* Returns how much was taken. */
-static size_t
-feed(struct turn *t, struct str in)
-{
-	size_t used = 0, k = 1;
-
-	while (used < in.n && k > 0 && t->state != TURN_OVER) {
-		k = take(t, str_skip(in, used));
-		used += k;
-	}
-	return used;
+	return LIST_OF(it, struct turn, link);
 }
 
 /* What the client may send now, and what of the host is wanted. */
 static void
 want(struct turn *t)
 {
-	bool reads = !t->is_eof && ring_is_empty(&t->ahead) && t->state != TURN_FLUSH &&
-		     !(t->leg != NULL && out_is_blocked(&t->leg->out));
-	unsigned client =
-		(reads ? LOOP_READ : 0u) | (out_is_blocked(&t->out) ? LOOP_WRITE : 0u);
+	bool goes = t->state == TURN_FORWARD || t->state == TURN_CARRY;
 
-	loop_io_want(&t->c->io, client);
 	if (t->leg == NULL)
 		return;
-	bool replies = t->state == TURN_FORWARD && !out_is_blocked(&t->out) &&
-		       !t->leg->is_eof && !turn_reply_waits(t);
-	loop_io_want(&t->leg->io,
-		     (replies ? LOOP_READ : 0u) |
-			     (out_is_blocked(&t->leg->out) ? LOOP_WRITE : 0u));
+	/* Before its 101 nothing of a tunnel is taken. */
+	side_want(t->front, goes && !t->leg->is_blocked && !t->up.waits &&
+				    (t->state == TURN_CARRY || !t->is_ws));
+	side_want(t->leg,
+		  goes && !t->front->is_blocked && !t->x.is_held && !t->down.waits);
 }
 
-/* A client that has said its last word and waits for nothing is done; so is one whose
- * request can't become whole any more, also when it left while the host was dialled. */
-static bool
-is_left(const struct turn *t)
+/* Bytes that came go into the budget; what is wrong with that, or with their number. */
+static enum status
+count_up(struct turn *t)
 {
-	if (!t->is_eof || !ring_is_empty(&t->ahead))
-		return false;
-	if (t->state == TURN_OPEN || t->state == TURN_FORWARD)
-		return !h1_body_is_over(&t->body);
-	return t->state == TURN_IDLE || t->state == TURN_HEAD ||
-	       t->state == TURN_LINGER;
+	uint64_t max = worker_option(t->c->w, OPT_LIMIT_BODY), came = t->up.counted;
+	enum status st;
+
+	t->up.counted = 0;
+	if (came == 0)
+		return ST_OK;
+	st = conn_count(t->c, came, 0);
+	t->body_bytes += came;
+	if (st == ST_OK && t->state == TURN_FORWARD && max > 0 && t->body_bytes > max)
+		return ST_TOO_BIG;
+	return st;
+}
+
+static enum status
+count_down(struct turn *t)
+{
+	uint64_t came = t->down.counted;
+
+	t->down.counted = 0;
+	return came == 0 ? ST_OK : conn_count(t->c, 0, came);
+}
+
+/* False: the turn is over. */
+static bool
+flush_leg(struct turn *t)
+{
+	enum status st = side_flush(t->leg);
+
+	/* The answer of a host that is gone, if it sent one before, is still to be read.
+	 */
+	if (st == ST_END)
+		t->is_last = true;
+	if (st == ST_END || st == ST_AGAIN)
+		st = ST_OK;
+	enum status counted = count_up(t);
+	if (st == ST_OK)
+		st = counted;
+	if (st == ST_OK)
+		return true;
+	t->is_last = true;
+	if (t->state == TURN_CARRY)
+		turn_carry_over(t, st);
+	else
+		turn_refuse(t, st);
+	return false;
+}
+
+static bool
+flush_front(struct turn *t)
+{
+	enum status st = side_flush(t->front);
+	bool gone = st != ST_OK && st != ST_AGAIN;
+	enum status counted = count_down(t);
+
+	if (!gone && counted == ST_OK)
+		return true;
+	if (counted != ST_OK)
+		stats_add(t->c->w->role.stats, STAT_LIMIT_BYTES, 1);
+	turn_break(t, gone ? ST_CLIENT_GONE : counted);
+	return false;
+}
+
+static bool
+is_through(const struct turn *t)
+{
+	if (t->state == TURN_CARRY)
+		return t->up.is_over && t->down.is_over && !t->front->is_blocked &&
+		       !t->leg->is_blocked;
+	return t->state == TURN_FORWARD && t->down.is_over;
+}
+
+/* What the sides hold and may give now; false: nothing. */
+static bool
+deliver(struct turn *t)
+{
+	bool given = side_deliver(t->front);
+
+	if (t->state != TURN_OVER && t->leg != NULL)
+		given = side_deliver(t->leg) || given;
+	return given;
 }
 
 void
 turn_settle(struct turn *t)
 {
-	size_t used = 1;
+	bool again = true;
 
-	turn_feed_behind(t);
-	while (t->state != TURN_OVER && used > 0 && !ring_is_empty(&t->ahead)) {
-		used = feed(t, ring_linear(&t->ahead));
-		if (t->state != TURN_OVER) {
-			ring_consume(&t->ahead, used);
-			ring_trim(&t->ahead);
+	while (again && t->state != TURN_OVER) {
+		if (t->leg != NULL && !flush_leg(t))
+			return;
+		if (t->leg != NULL && !flush_front(t))
+			return;
+		if (is_through(t)) {
+			turn_finish(t);
+			return;
 		}
-	}
-	if (is_left(t)) {
-		turn_end_exchange(t, ST_CLIENT_GONE);
-		conn_close(t->c);
-	}
-	if (t->state != TURN_OVER)
 		want(t);
+		again = deliver(t);
+	}
 }
 
-/* The kernel watches timeouts.stalled as well, and may be the first to see it. */
 static void
-client_gone(struct turn *t, int error)
+on_batch(void *ctx)
 {
-	if (error == ETIMEDOUT)
+	turn_settle(ctx);
+}
+
+static void
+on_room(void *ctx)
+{
+	struct turn *t = ctx;
+
+	t->since_ms = now(t);
+}
+
+static void
+on_bad(void *ctx, enum status why)
+{
+	struct turn *t = ctx;
+
+	if (!t->has_exchange)
+		turn_describe(t);
+	t->is_last = true;
+	turn_refuse(t, why);
+}
+
+static void
+on_gone(void *ctx, enum status why)
+{
+	struct turn *t = ctx;
+	struct side *front = t->front;
+
+	if (why == ST_TIMEOUT)
 		stats_add(t->c->w->role.stats, STAT_TIMEOUT_STALLED, 1);
-	turn_end_exchange(t, error == ETIMEDOUT ? ST_TIMEOUT : ST_CLIENT_GONE);
-	conn_close(t->c);
+	turn_end_exchange(t, why);
+	turn_over(t);
+	side_done(front);
 }
 
-static void
-read_client(struct turn *t)
-{
-	struct worker *w = t->c->w;
-	ssize_t n = read(t->c->io.fd, w->space, WORKER_SPACE);
+static const struct side_events front_events = {
+	.head = turn_on_head,
+	.body = turn_on_body,
+	.end = turn_on_end,
+	.room = on_room,
+	.batch = on_batch,
+	.bad = on_bad,
+	.gone = on_gone,
+};
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n < 0) {
-		client_gone(t, errno);
-		return;
-	}
-	if (n == 0) {
-		t->is_eof = true;
-		return;
-	}
-	struct str in = str_of(w->space, (size_t)n);
-	struct str rest = str_skip(in, feed(t, in));
-	if (t->state == TURN_OVER || rest.n == 0)
-		return;
-	if (ring_write(&t->ahead, rest) != rest.n)
-		conn_close(t->c); /* no memory for what it sent ahead */
-}
-
-static void
-write_client(struct turn *t)
-{
-	enum status st = out_resume(&t->out, now(t));
-
-	if (st == ST_END)
-		client_gone(t, errno);
-	else if (st == ST_OK && t->state == TURN_FLUSH)
-		turn_next(t);
-}
-
-static void
-on_client(void *ctx, unsigned events)
-{
-	struct conn *c = ctx;
-	struct turn *t = c->state;
-
-	if ((events & LOOP_WRITE) != 0)
-		write_client(t);
-	if ((events & LOOP_READ) != 0 && t->state != TURN_OVER)
-		read_client(t);
-	if (t->state != TURN_OVER)
-		turn_settle(t);
-}
-
-void
-turn_start(struct conn *c, struct str seen)
+enum status
+turn_new(struct visit *v, struct side *front)
 {
 	struct turn *t = calloc(1, sizeof *t);
 
-	if (t == NULL) {
-		deny_because(c, ST_NOMEM);
-		return;
-	}
-	t->c = c;
-	c->form = FORM_HTTP;
+	if (t == NULL)
+		return ST_NOMEM;
+	t->v = v;
+	t->c = v->c;
+	t->front = front;
+	t->request = &t->none;
+	t->is_https = v->front->is_https;
 	arena_init(&t->arena, TURN_ARENA_MAX);
-	arena_init(&t->reply, TURN_ARENA_MAX);
-	/* What was seen may be the beginning of a head and a whole read behind it. */
-	ring_init(&t->ahead, num_max(seen.n, WORKER_SPACE));
-	ring_init(&t->behind, WORKER_SPACE);
 	ring_init(&t->up.held, TURN_SIEVE_MAX);
 	ring_init(&t->down.held, TURN_SIEVE_MAX);
 	t->needs = exchange_needs();
-	out_init(&t->out, c->io.fd);
-	buf_init(&t->scratch, TURN_SCRATCH_MAX);
-	t->since_ms = now(t);
-	conn_take(c, &owner, t, on_client);
-	if (ring_write(&t->ahead, seen) != seen.n) {
-		deny_because(c, ST_NOMEM);
-		return;
-	}
-	turn_settle(t);
+	t->since_ms = t->begun_ms = now(t);
+	list_append(&v->turns, &t->link);
+	front->events = &front_events;
+	front->ctx = t;
+	return ST_OK;
 }
 
-static void
-done(struct conn *c)
+void
+turn_over(struct turn *t)
 {
-	struct turn *t = c->state;
-
 	if (t->state == TURN_OVER)
 		return;
-	turn_end_exchange(t, ST_CLIENT_GONE);
+	if (t->state == TURN_CARRY)
+		stats_add(t->c->w->role.stats, STAT_TUNNELS_OPEN, -1);
 	turn_to(t, TURN_OVER);
 	dial_cancel(t->dial);
-	if (t->ask_seq != 0 && c->w->ledger != NULL)
-		ask_cancel(c->w->ledger, t->ask_seq);
+	if (t->ask_seq != 0 && t->c->w->ledger != NULL)
+		ask_cancel(t->c->w->ledger, t->ask_seq);
 	turn_drop_leg(t);
-	h1_read_done(&t->reader);
-	h1_body_done(&t->body);
-	ring_done(&t->ahead);
-	turn_sieve_done(t);
-	out_done(&t->out);
-	buf_done(&t->scratch);
+	ring_done(&t->up.held);
+	ring_done(&t->down.held);
 	arena_done(&t->arena);
-	arena_done(&t->reply);
-	c->state = NULL;
-	loop_defer(c->w->loop, free, t); /* its own callbacks may be running */
+	list_remove(&t->link);
+	loop_defer(t->c->w->loop, free, t); /* its own callbacks may be running */
 }
 
-/* The next request is judged anew anyway; one that runs may finish. */
-static void
-judge(struct conn *c)
+void
+turn_cut(struct turn *t)
 {
-	struct turn *t = c->state;
+	turn_end_exchange(t, ST_CLIENT_GONE);
+	turn_over(t);
+}
 
-	if (!conn_is_same_sandbox(c))
-		conn_close(c);
+/* A request is judged anew by its next phase anyway; one that runs may finish. */
+void
+turn_judge(struct turn *t)
+{
+	if (t->state == TURN_CARRY)
+		turn_carry_judge(t);
 	else
 		t->x.rule = RULE_NONE; /* it counts the rules of the old policy */
-}
-
-static void
-drain(struct conn *c)
-{
-	struct turn *t = c->state;
-
-	t->is_last = true;
-	if (t->state == TURN_IDLE)
-		conn_close(c);
 }
 
 static void
 timed_out(struct turn *t, enum counter which, enum status why)
 {
 	stats_add(t->c->w->role.stats, which, 1);
-	if (t->state == TURN_HEAD)
-		turn_describe(t);
 	turn_refuse(t, why);
-	if (t->state != TURN_OVER)
-		turn_settle(t);
 }
 
 static void
@@ -277,12 +273,12 @@ tick_forward(struct turn *t, uint64_t waited)
 
 	if (t->x.is_held || t->up.waits || t->down.waits)
 		return; /* how long a filter may think is its own affair */
-	if (t->leg == NULL || out_is_blocked(&t->out) || out_is_blocked(&t->leg->out))
+	if (t->leg == NULL || t->front->is_blocked || t->leg->is_blocked)
 		return; /* stalled peers have a clock of their own */
-	if (!turn_request_is_over(t)) {
+	if (!t->up.is_over) {
 		if (waited > worker_option(w, OPT_RESPONSE_IDLE_TIMEOUT))
 			timed_out(t, STAT_TIMEOUT_IDLE, ST_TIMEOUT);
-	} else if (!t->leg->head_seen) {
+	} else if (!t->is_answered) {
 		if (waited > worker_option(w, OPT_RESPONSE_HEAD_TIMEOUT))
 			timed_out(t, STAT_TIMEOUT_RESPONSE, ST_UPSTREAM_TIMEOUT);
 	} else if (waited > worker_option(w, OPT_RESPONSE_IDLE_TIMEOUT)) {
@@ -291,49 +287,28 @@ tick_forward(struct turn *t, uint64_t waited)
 }
 
 static bool
-is_stalled(const struct out *o, uint64_t at, uint64_t limit)
+is_stalled(const struct turn *t, const struct side *s)
 {
-	return out_is_blocked(o) && o->blocked_ms != 0 && at - o->blocked_ms > limit;
+	uint64_t limit = worker_option(t->c->w, OPT_STALLED_TIMEOUT);
+
+	return s != NULL && s->is_blocked && s->blocked_ms != 0 &&
+	       now(t) - s->blocked_ms > limit;
 }
 
-enum { LINGER_MS = 5000 };
-
-/* How long a connection without a request may stay. */
-static uint64_t
-quiet_limit(const struct turn *t)
+void
+turn_tick(struct turn *t)
 {
-	if (t->state == TURN_IDLE)
-		return worker_option(t->c->w, OPT_KEEPALIVE_TIMEOUT);
-	return t->state == TURN_LINGER ? LINGER_MS : UINT64_MAX;
-}
-
-static void
-tick(struct conn *c)
-{
-	struct turn *t = c->state;
-	uint64_t at = now(t), waited = at - t->since_ms;
-	uint64_t stalled = worker_option(c->w, OPT_STALLED_TIMEOUT);
-
-	if (is_stalled(&t->out, at, stalled)) {
-		stats_add(c->w->role.stats, STAT_TIMEOUT_STALLED, 1);
-		turn_end_exchange(t, ST_TIMEOUT);
-		conn_reset(c);
-	} else if (t->leg != NULL && is_stalled(&t->leg->out, at, stalled))
+	if (is_stalled(t, t->front)) {
+		stats_add(t->c->w->role.stats, STAT_TIMEOUT_STALLED, 1);
+		turn_break(t, ST_TIMEOUT);
+	} else if (is_stalled(t, t->leg) && t->state == TURN_CARRY) {
+		stats_add(t->c->w->role.stats, STAT_TIMEOUT_STALLED, 1);
+		turn_carry_over(t, ST_TIMEOUT);
+	} else if (is_stalled(t, t->leg)) {
 		timed_out(t, STAT_TIMEOUT_STALLED, ST_UPSTREAM_TIMEOUT);
-	else if (t->state == TURN_HEAD &&
-		 at - t->begun_ms > worker_option(c->w, OPT_REQUEST_HEAD_TIMEOUT))
-		timed_out(t, STAT_TIMEOUT_HEAD, ST_TIMEOUT);
-	else if (t->state == TURN_FORWARD)
-		tick_forward(t, waited);
-	else if (waited > quiet_limit(t))
-		conn_close(c);
+	} else if (t->state == TURN_FORWARD) {
+		tick_forward(t, now(t) - t->since_ms);
+	} else if (t->state == TURN_CARRY) {
+		turn_carry_tick(t);
+	}
 }
-
-static const struct conn_owner owner = {
-	.name = "turn",
-	.judge = judge,
-	.drain = drain,
-	.tick = tick,
-	.done = done,
-	.resume = turn_resume,
-};

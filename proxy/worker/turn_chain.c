@@ -39,6 +39,8 @@ turn_went(struct turn *t, enum phase phase, enum verdict v)
 		t->held_in = phase;
 		if (phase == PHASE_REQUEST)
 			turn_to(t, TURN_OPEN);
+		if (t->leg != NULL)
+			side_want(t->leg, false);
 		break;
 	case VERDICT_ANSWER:
 		answer(t);
@@ -58,71 +60,23 @@ turn_chain(struct turn *t, enum phase phase)
 }
 
 void
-turn_resume(struct conn *c)
+turn_resume(struct turn *t)
 {
-	struct turn *t = c->state;
 	bool up = t->up.waits, down = t->down.waits;
 
 	/* It may have ended, and the next request begun, since the filter said so. */
 	if (!t->has_exchange || !t->x.is_resumed)
 		return;
 	t->x.is_resumed = false;
-	conn_refresh(c, &t->x);
-	t->since_ms = loop_now_ms(c->w->loop);
+	conn_refresh(t->c, &t->x);
+	t->since_ms = loop_now_ms(t->c->w->loop);
 	if (t->x.is_held)
 		turn_went(t, t->held_in, exchange_resume(&t->x, t->held_in));
 	if (up && t->state == TURN_FORWARD)
 		turn_body_resumed(t);
 	if (down && t->state == TURN_FORWARD)
 		turn_reply_resumed(t);
-	if (t->state != TURN_OVER)
-		turn_settle(t);
-}
-
-static void
-sieve_done(struct sieve *s)
-{
-	ring_done(&s->held);
-	s->waits = s->is_last = false;
-}
-
-void
-turn_sieve_done(struct turn *t)
-{
-	sieve_done(&t->up);
-	sieve_done(&t->down);
-	ring_done(&t->behind);
-}
-
-static void
-put_framed(struct turn *t, struct gather *g, struct str s, bool is_chunked)
-{
-	bool is_view = (t->needs & (NEEDS_BODY | NEEDS_RESPONSE_BODY)) == 0;
-
-	if (s.n == 0)
-		return;
-	if (is_chunked) {
-		buf_clear(&t->scratch);
-		h1_write_chunk_head(&t->scratch, s.n);
-		gather_copy(g, str_of(t->scratch.p, t->scratch.len));
-	}
-	if (is_view)
-		gather_view(g, s);
-	else
-		gather_copy(g, s); /* a sieve's memory moves before the gather ends */
-	if (is_chunked)
-		gather_copy(g, STR("\r\n"));
-}
-
-static void
-put_end(struct turn *t, struct gather *g, bool is_response)
-{
-	buf_clear(&t->scratch);
-	if (is_response)
-		h1_write_last_chunk(&t->scratch, &t->response, &t->leg->body.trailers);
-	else
-		h1_write_last_chunk(&t->scratch, &t->request, &t->body.trailers);
-	gather_copy(g, str_of(t->scratch.p, t->scratch.len));
+	turn_settle(t);
 }
 
 /* Shows the filters what is held with the new piece behind it. */
@@ -147,18 +101,29 @@ sift(struct turn *t, bool is_response, struct str piece, struct str *ret_pass)
 	return ST_OK;
 }
 
-enum status
-turn_put_body(struct turn *t, bool is_response, struct gather *g, struct str piece,
-	      bool is_last)
+static void
+put_end(struct turn *t, bool is_response)
 {
 	struct sieve *s = is_response ? &t->down : &t->up;
+
+	s->is_over = true;
+	if (is_response && !t->reply_ends)
+		side_put_end(t->front, t->response, s->trailers);
+	if (!is_response)
+		side_put_end(t->leg, t->request, s->trailers);
+}
+
+enum status
+turn_put_body(struct turn *t, bool is_response, struct str piece, bool is_last)
+{
+	struct sieve *s = is_response ? &t->down : &t->up;
+	struct side *to = is_response ? t->front : t->leg;
 	unsigned need = is_response ? NEEDS_RESPONSE_BODY : NEEDS_BODY;
-	bool is_chunked = is_response ? t->reply_frame == BODY_CHUNKED
-				      : t->request.body == BODY_CHUNKED;
+	bool is_sifted = (t->needs & need) != 0;
 	struct str pass = piece;
 
 	s->is_last = s->is_last || is_last;
-	if ((t->needs & need) != 0) {
+	if (is_sifted) {
 		enum status st = sift(t, is_response, piece, &pass);
 		if (st != ST_OK)
 			return st;
@@ -167,10 +132,13 @@ turn_put_body(struct turn *t, bool is_response, struct gather *g, struct str pie
 		t->x.bytes_down += pass.n;
 	else
 		t->x.bytes_up += pass.n;
-	put_framed(t, g, pass, is_chunked);
-	if ((t->needs & need) != 0)
+	if (is_sifted) {
+		side_put_copy(to, pass); /* a sieve's memory moves before the flush */
 		ring_consume(&s->held, pass.n);
-	if (s->is_last && is_chunked)
-		put_end(t, g, is_response);
+	} else {
+		side_put_body(to, pass);
+	}
+	if (s->is_last)
+		put_end(t, is_response);
 	return ST_OK;
 }

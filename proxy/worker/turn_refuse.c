@@ -1,14 +1,16 @@
-#include <string.h>
-#include <sys/socket.h>
-
+#include "proxy/http/h1_write.h"
 #include "proxy/worker/deny.h"
 #include "proxy/worker/turn_in.h"
 
 void
 turn_drop_leg(struct turn *t)
 {
-	leg_free(t->leg, t->c->w->loop);
+	struct side *leg = t->leg;
+
+	/* What it answered goes with it. */
 	t->leg = NULL;
+	t->response = t->x.response = NULL;
+	side_abort(leg, ST_OK);
 }
 
 void
@@ -23,68 +25,55 @@ turn_end_exchange(struct turn *t, enum status why)
 	exchange_done(&t->x);
 }
 
+/* A clean close would pass for the end of the body. */
 void
-turn_next(struct turn *t)
+turn_break(struct turn *t, enum status why)
 {
-	t->served++;
-	if (t->is_last || t->is_eof) {
-		(void)shutdown(t->c->io.fd, SHUT_WR);
-		turn_to(t, TURN_LINGER);
-		return;
-	}
-	h1_read_done(&t->reader);
-	h1_body_done(&t->body);
-	turn_sieve_done(t);
-	arena_done(&t->arena);
-	arena_done(&t->reply);
-	buf_done(&t->scratch);
-	turn_to(t, TURN_IDLE);
+	struct side *front = t->front;
+
+	(void)!side_flush(front);
+	turn_end_exchange(t, why);
+	turn_over(t);
+	side_abort(front, why);
 }
 
-/* May another request follow on this connection? */
-static bool
-may_follow(const struct turn *t)
-{
-	bool head_read = t->state == TURN_OPEN || t->state == TURN_HEAD;
-
-	return head_read && !t->is_last && !t->is_eof && t->request.is_persistent &&
-	       h1_body_is_over(&t->body) && !t->c->w->is_draining;
-}
-
+/* One answer of our own, and the end of the turn. */
 static void
-send_answer(struct turn *t, struct str text)
+say(struct turn *t, struct side_msg *m, struct str body)
 {
-	struct gather g;
+	struct side *front = t->front;
+	struct head *h = m->head;
 
-	gather_begin(&g, &t->out);
-	gather_view(&g, text);
-	if (gather_end(&g, loop_now_ms(t->c->w->loop)) == ST_END) {
-		conn_close(t->c);
-		return;
+	h->has_length = true;
+	h->length = body.n;
+	h->body = t->request->method_id == METHOD_HEAD || body.n == 0 ? BODY_NONE
+								      : BODY_LENGTH;
+	m->is_whole = h->body == BODY_NONE;
+	m->is_own = true;
+	/* Behind what was sent of a request that a host had, or has in part, no other can
+	 * be told from it. */
+	m->is_last = t->is_last || (t->state != TURN_HEAD && t->state != TURN_OPEN);
+	side_put_head(front, m);
+	if (!m->is_whole) {
+		side_put_body(front, body);
+		side_put_end(front, h, NULL);
 	}
-	turn_to(t, TURN_FLUSH);
-	if (!out_is_blocked(&t->out))
-		turn_next(t);
-}
-
-/* The head alone, for HEAD: a body would be taken for the next response. */
-static struct str
-without_body(struct str text)
-{
-	const char *end = memmem(text.p, text.n, "\r\n\r\n", 4);
-
-	return end == NULL ? text : str_head(text, (size_t)(end - text.p) + 4);
+	(void)!side_flush(front); /* done() sees the same */
+	turn_over(t);
+	side_done(front);
 }
 
 void
 turn_refuse(struct turn *t, enum status why)
 {
+	CLEANUP(buf_done) struct buf body = { 0 };
 	struct exchange *x = &t->x;
+	struct side_msg m = { 0 };
+	struct head h;
 	struct str text;
 
 	if (t->is_answered || !t->has_exchange) {
-		turn_end_exchange(t, why);
-		conn_reset(t->c); /* a clean close would pass for the end of the body */
+		turn_break(t, why);
 		return;
 	}
 	dial_cancel(t->dial);
@@ -92,44 +81,39 @@ turn_refuse(struct turn *t, enum status why)
 	turn_drop_leg(t);
 	conn_refresh(t->c, x);
 	x->reason = why;
-	bool keep = may_follow(t);
 	uint64_t id = deny_record(t->c, x);
-	buf_clear(&t->scratch);
-	deny_put_http(&t->scratch, x->image, x, id, keep);
-	x->http_status = status_words(why)->http;
+	head_init(&h, &t->arena);
+	buf_init(&body, TURN_TEXT_MAX);
+	deny_put_json(&body, x->image, x, id);
+	enum status st = deny_head(&h, why);
+	x->http_status = h.status;
 	turn_end_exchange(t, why);
 	t->is_answered = true;
-	t->is_last = t->is_last || !keep;
-	if (buf_finish(&t->scratch, &text) != ST_OK)
-		conn_close(t->c);
+	m.head = &h;
+	m.reason = str_from(status_code(why));
+	if (st != ST_OK || buf_finish(&body, &text) != ST_OK)
+		turn_break(t, why);
 	else
-		send_answer(t, t->request.method_id == METHOD_HEAD ? without_body(text)
-								   : text);
+		say(t, &m, text);
 }
 
 void
 turn_answer(struct turn *t, uint16_t status, const char *type, struct str body)
 {
-	struct str text;
-	bool keep = may_follow(t), is_head = t->request.method_id == METHOD_HEAD;
+	struct side_msg m = { 0 };
+	struct head h;
 
-	buf_clear(&t->scratch);
-	buf_putf(&t->scratch,
-		 "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n",
-		 (unsigned)status, h1_reason(status), type, body.n);
-	buf_put(&t->scratch, STR("Cache-Control: no-store\r\n"));
-	if (!keep)
-		buf_put(&t->scratch, STR("Connection: close\r\n"));
-	buf_put(&t->scratch, STR("\r\n"));
-	if (!is_head)
-		buf_put(&t->scratch, body);
+	head_init(&h, &t->arena);
+	h.status = status;
 	t->x.http_status = status;
 	t->x.bytes_down = body.n;
+	turn_drop_leg(t);
 	turn_end_exchange(t, ST_OK);
 	t->is_answered = true;
-	t->is_last = t->is_last || !keep;
-	if (buf_finish(&t->scratch, &text) != ST_OK)
-		conn_close(t->c);
+	m.head = &h;
+	if (head_add(&h, STR("Content-Type"), str_from(type)) != ST_OK ||
+	    head_add(&h, STR("Cache-Control"), STR("no-store")) != ST_OK)
+		turn_break(t, ST_NOMEM);
 	else
-		send_answer(t, text);
+		say(t, &m, body);
 }

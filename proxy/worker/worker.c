@@ -190,17 +190,44 @@ judge_all(struct worker *w)
 	}
 }
 
+/* What the engines of HTTP go by. */
+static void
+renew_numbers(struct worker *w)
+{
+	w->flow.limits = (struct h1_limits){
+		.fields = (size_t)worker_option(w, OPT_LIMIT_FIELDS),
+		.line = (size_t)worker_option(w, OPT_LIMIT_LINE),
+		.head = (size_t)worker_option(w, OPT_LIMIT_HEAD),
+	};
+	w->front_limits = (struct front_limits){
+		.head_ms = worker_option(w, OPT_REQUEST_HEAD_TIMEOUT),
+		.keepalive_ms = worker_option(w, OPT_KEEPALIVE_TIMEOUT),
+		.stalled_ms = worker_option(w, OPT_STALLED_TIMEOUT),
+		.linger_bytes = worker_option(w, OPT_LIMIT_DENIED_DRAIN),
+		.requests = (uint32_t)worker_option(w, OPT_LIMIT_KEEPALIVE),
+		.streams = WORKER_STREAMS,
+		.window = WORKER_WINDOW,
+		.connection = (size_t)WORKER_STREAMS * WORKER_WINDOW,
+	};
+	w->leg_limits = (struct leg_limits){
+		.streams = WORKER_STREAMS,
+		.window = WORKER_WINDOW,
+		.connection = (size_t)WORKER_STREAMS * WORKER_WINDOW,
+	};
+}
+
 /* Super hears that the policy is in force after this has returned. */
 static void
 on_commit(void *ctx, const struct image *old)
 {
 	struct worker *w = ctx;
 
+	renew_numbers(w);
 	limits_renew(&w->limits, w->role.image, w->role.who);
+	pool_flush(w->pool, w->role.generation);
 	if (old == NULL)
 		return;
 	stats_add(w->role.stats, STAT_RELOADS, 1);
-	pool_flush(w->pool);
 	judge_all(w);
 	if (w->is_serving)
 		doors_open(w);
@@ -294,8 +321,11 @@ worker_init(struct worker *w, struct role_hooks *hooks)
 	limits_init(&w->limits);
 	w->space = malloc(WORKER_SPACE);
 	st = w->space == NULL ? ST_NOMEM : loop_new(&w->loop);
+	w->flow.loop = w->loop;
+	w->flow.space = w->space;
+	w->flow.space_n = WORKER_SPACE;
 	if (st == ST_OK)
-		st = pool_new(w->loop, &w->pool);
+		st = pool_new(&w->flow, &w->pool);
 	if (st != ST_OK)
 		return st;
 	loop_timer_init(&w->tick, w->loop, on_tick, w);

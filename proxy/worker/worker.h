@@ -6,13 +6,19 @@
  * the outside come from the dialer, rows go into the ring.
  */
 #include "proxy/base/list.h"
+#include "proxy/flow/front.h"
+#include "proxy/flow/leg.h"
 #include "proxy/io/role.h"
 #include "proxy/worker/limit.h"
 
 struct pool;  /* upstream connections kept for HTTP, pool.c */
 struct synth; /* synthetic addresses, proxy/io/synth.h */
 
-enum { WORKER_SPACE = 128 * 1024 };
+enum {
+	WORKER_SPACE = 128 * 1024,
+	WORKER_STREAMS = 100,         /* of one HTTP/2 connection, at once */
+	WORKER_WINDOW = WORKER_SPACE, /* of each */
+};
 
 struct worker {
 	struct role_self role;
@@ -26,6 +32,9 @@ struct worker {
 	struct synth *synth;
 	char *space; /* WORKER_SPACE bytes; valid within one callback, for whoever reads
 		      */
+	struct flow flow; /* the same space */
+	struct front_limits front_limits;
+	struct leg_limits leg_limits;
 	struct loop_timer tick; /* once a second while there are connections */
 	struct loop_timer drain;
 	struct loop_timer alone; /* since a line was lost */

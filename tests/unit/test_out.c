@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/flow/out.c"
+#include "proxy/flow/out.h"
 
 struct pair {
 	int ours, theirs;
@@ -40,21 +40,23 @@ static void
 parts_of_one_callback_arrive_in_order(void **state)
 {
 	struct pair p = pair_new();
+	struct stream to;
 	struct out o;
-	struct gather g;
+	struct gather g = { 0 };
 	char got[64];
 
 	(void)state;
-	out_init(&o, p.ours);
+	stream_plain(&to, p.ours);
+	out_init(&o, &to);
 	gather_begin(&g, &o);
 	gather_copy(&g, STR("one "));
 	gather_view(&g, STR("two "));
 	gather_copy(&g, STR("three"));
-	assert_int_equal(gather_end(&g, 1), ST_OK);
+	assert_int_equal(gather_end(&g, &o, 1), ST_OK);
 	assert_int_equal(drain(p.theirs, got, sizeof got), 13);
 	assert_memory_equal(got, "one two three", 13);
 	assert_null(o.held.p);
-	out_done(&o);
+	out_done(&o, &g);
 	(void)close(p.ours);
 	(void)close(p.theirs);
 }
@@ -65,21 +67,23 @@ what_a_slow_peer_leaves_is_held_and_sent_later(void **state)
 {
 	static char sent[200000], got[200000];
 	struct pair p = pair_new();
+	struct stream to;
 	struct out o;
-	struct gather g;
+	struct gather g = { 0 };
 	size_t n = 0;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof sent; i++)
 		sent[i] = (char)(i * 7 + i / 251);
-	out_init(&o, p.ours);
+	stream_plain(&to, p.ours);
+	out_init(&o, &to);
 	gather_begin(&g, &o);
 	for (size_t at = 0; at < sizeof sent; at += 1000)
 		if (at / 1000 % 2 == 0)
 			gather_view(&g, str_of(sent + at, 1000));
 		else
 			gather_copy(&g, str_of(sent + at, 1000));
-	assert_int_equal(gather_end(&g, 5), ST_AGAIN);
+	assert_int_equal(gather_end(&g, &o, 5), ST_AGAIN);
 	assert_true(out_is_blocked(&o));
 	assert_int_equal(o.blocked_ms, 5);
 	while (n < sizeof sent) {
@@ -88,7 +92,7 @@ what_a_slow_peer_leaves_is_held_and_sent_later(void **state)
 	}
 	assert_memory_equal(got, sent, sizeof sent);
 	assert_null(o.held.p); /* idle again: no memory */
-	out_done(&o);
+	out_done(&o, &g);
 	(void)close(p.ours);
 	(void)close(p.theirs);
 }
@@ -97,17 +101,54 @@ static void
 a_peer_that_is_gone_ends_the_stream(void **state)
 {
 	struct pair p = pair_new();
+	struct stream to;
 	struct out o;
-	struct gather g;
+	struct gather g = { 0 };
 
 	(void)state;
-	out_init(&o, p.ours);
+	stream_plain(&to, p.ours);
+	out_init(&o, &to);
 	(void)close(p.theirs);
 	gather_begin(&g, &o);
 	gather_view(&g, STR("x"));
-	assert_int_equal(gather_end(&g, 1), ST_END);
-	out_done(&o);
+	assert_int_equal(gather_end(&g, &o, 1), ST_END);
+	out_done(&o, &g);
 	(void)close(p.ours);
+}
+
+/* One gather serves all outs of a process: whose turn it is, the other's parts go. */
+static void
+parts_of_another_out_are_sent_before_it_takes_the_gather(void **state)
+{
+	struct pair p = pair_new(), q = pair_new();
+	struct stream to, other;
+	struct out o, r;
+	struct gather g = { 0 };
+	char got[64];
+
+	(void)state;
+	stream_plain(&to, p.ours);
+	stream_plain(&other, q.ours);
+	out_init(&o, &to);
+	out_init(&r, &other);
+	gather_begin(&g, &o);
+	gather_view(&g, STR("mine"));
+	gather_begin(&g, &r);
+	gather_view(&g, STR("yours"));
+	gather_begin(&g, &o);
+	gather_view(&g, STR(" too"));
+	assert_int_equal(gather_end(&g, &r, 1), ST_OK);
+	assert_int_equal(gather_end(&g, &o, 1), ST_OK);
+	assert_int_equal(drain(p.theirs, got, sizeof got), 8);
+	assert_memory_equal(got, "mine too", 8);
+	assert_int_equal(drain(q.theirs, got, sizeof got), 5);
+	assert_memory_equal(got, "yours", 5);
+	out_done(&o, &g);
+	out_done(&r, &g);
+	(void)close(p.ours);
+	(void)close(p.theirs);
+	(void)close(q.ours);
+	(void)close(q.theirs);
 }
 
 int
@@ -115,6 +156,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_of_one_callback_arrive_in_order),
+		cmocka_unit_test(
+			parts_of_another_out_are_sent_before_it_takes_the_gather),
 		cmocka_unit_test(what_a_slow_peer_leaves_is_held_and_sent_later),
 		cmocka_unit_test(a_peer_that_is_gone_ends_the_stream),
 	};

@@ -1,0 +1,153 @@
+#include "proxy/worker/visit.h"
+
+#include <stdlib.h>
+
+#include "proxy/worker/deny.h"
+#include "proxy/worker/proxy_in.h"
+#include "proxy/worker/turn.h"
+
+static enum status
+on_begin(void *ctx, struct side *s)
+{
+	return turn_new(ctx, s);
+}
+
+/* On a proxy listener each request may as well be a CONNECT: that one is not ours. */
+static enum status
+on_divert(void *ctx, struct str in)
+{
+	struct visit *v = ctx;
+	struct conn *c = v->c;
+	struct str word = STR("CONNECT "), seen;
+	CLEANUP(buf_done) struct buf copy = { 0 };
+
+	/* As much as proxy_in needs to see, or it would come straight back. */
+	if (c->way != CONN_PROXY || !str_eq(str_head(in, word.n), str_head(word, in.n)))
+		return ST_OK;
+	buf_init(&copy, in.n);
+	buf_put(&copy, in);
+	if (buf_finish(&copy, &seen) != ST_OK)
+		conn_close(c);
+	else
+		proxy_in_start(c, seen);
+	return ST_END;
+}
+
+static void
+on_over(void *ctx, bool is_reset)
+{
+	struct visit *v = ctx;
+
+	if (is_reset)
+		conn_reset(v->c);
+	else
+		conn_close(v->c);
+}
+
+static const struct front_hooks hooks = {
+	.begin = on_begin,
+	.divert = on_divert,
+	.over = on_over,
+};
+
+/* Called for each turn; it may end itself. */
+static void
+each_turn(struct visit *v, void (*fn)(struct turn *t))
+{
+	list_each_safe (it, &v->turns)
+		fn(turn_of_link(it));
+}
+
+static void
+visit_done(struct conn *c)
+{
+	struct visit *v = c->state;
+
+	each_turn(v, turn_cut);
+	front_free(v->front);
+	stream_done(&v->stream);
+	loop_defer(c->w->loop, free, v);
+}
+
+static void
+visit_judge(struct conn *c)
+{
+	struct visit *v = c->state;
+
+	if (!conn_is_same_sandbox(c))
+		conn_close(c);
+	else
+		each_turn(v, turn_judge);
+}
+
+static void
+visit_drain(struct conn *c)
+{
+	struct visit *v = c->state;
+
+	front_drain(v->front);
+}
+
+static void
+count_wait(struct conn *c, enum front_wait wait, bool had_turn)
+{
+	struct stats *stats = c->w->role.stats;
+
+	if (wait == FRONT_WAIT_HEAD)
+		stats_add(stats, STAT_TIMEOUT_HEAD, 1);
+	if (wait == FRONT_WAIT_STALL && !had_turn) /* a turn counts its own */
+		stats_add(stats, STAT_TIMEOUT_STALLED, 1);
+}
+
+static void
+visit_tick(struct conn *c)
+{
+	struct visit *v = c->state;
+	bool had_turn = !list_is_empty(&v->turns);
+
+	count_wait(c, front_tick(v->front), had_turn);
+	if (!c->is_closed)
+		each_turn(v, turn_tick);
+}
+
+static void
+visit_resume(struct conn *c)
+{
+	each_turn(c->state, turn_resume);
+}
+
+static const struct conn_owner visit_owner = {
+	.name = "visit",
+	.judge = visit_judge,
+	.drain = visit_drain,
+	.tick = visit_tick,
+	.done = visit_done,
+	.resume = visit_resume,
+};
+
+void
+visit_start(struct conn *c, struct str seen)
+{
+	struct visit *v = calloc(1, sizeof *v);
+	struct front_start start = { .flow = &c->w->flow,
+				     .io = &c->io,
+				     .hooks = &hooks,
+				     .limits = &c->w->front_limits,
+				     .ctx = v };
+
+	if (v != NULL) {
+		start.stream = &v->stream;
+		stream_plain(&v->stream, c->io.fd);
+		v->front = front_h1_new(&start);
+	}
+	if (v == NULL || v->front == NULL) {
+		free(v);
+		deny_because(c, ST_NOMEM);
+		return;
+	}
+	v->c = c;
+	list_init(&v->turns);
+	c->form = FORM_HTTP;
+	conn_take(c, &visit_owner, v, c->io.fn);
+	front_go(v->front, seen);
+}

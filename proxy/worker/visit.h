@@ -1,0 +1,25 @@
+#ifndef PROXY_WORKER_VISIT_H
+#define PROXY_WORKER_VISIT_H
+/*
+ * visit: a connection of a sandbox on which HTTP is spoken: its front, and the turns
+ * that run on it.
+ *
+ * Takes over a connection on which plain HTTP/1 was recognised: transparent (c->dest
+ * has the original port), pinned inside CONNECT or SOCKS (every Host must equal
+ * c->dest), on a proxy listener (absolute-form), or to the gateway's own pages
+ * (c->is_own).  seen: bytes already read, copied before this returns.  A CONNECT on a
+ * proxy listener goes back with proxy_in_start().
+ */
+#include "proxy/flow/front.h"
+#include "proxy/worker/conn.h"
+
+struct visit {
+	struct conn *c;
+	struct stream stream;
+	struct front *front;
+	struct list turns;
+};
+
+void visit_start(struct conn *c, struct str seen);
+
+#endif
