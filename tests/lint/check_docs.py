@@ -3,6 +3,7 @@
 
 - every option, code and command is in its manual; options that manual and sources name are
   the same; the version is one
+- the forms of a secret that are promised to be masked are those that are looked for
 - what the documents say: links lead somewhere, commands and options in `sh` blocks exist,
   asks, roles and tests that are named exist
 """
@@ -112,7 +113,7 @@ def check_names(path, text):
     for name in re.findall(r"`(test_\w+)`", text):
         if not re.search(rf"\b{name}\b", tests) and not list((ROOT / "tests").rglob(name + ".*")):
             say(path, f"test {name} does not exist")
-    tops = "proxy|conf|filters|vault|tests|docs"
+    tops = "proxy|conf|filters|connectors|vault|tests|docs"
     parts = re.findall(r"^def part_(\w+)", (ROOT / "tests/run.py").read_text(), re.M)
     for name in re.findall(rf"`((?:{tops})/[\w./-]+)`", text):
         if "NOUN" in name or name.strip("/").removeprefix("tests/") in parts:
@@ -131,8 +132,21 @@ def check_architecture():
             say(path, f"{name} is missing")
 
 
+def check_forms():
+    """docs/THREATS.md promises just what proxy/base/needle.def looks for."""
+    path = ROOT / "docs/THREATS.md"
+    table = re.search(r"\| form \| what is found \|\n\|---\|---\|\n((?:\|.*\n)+)", path.read_text())
+    told = re.findall(r"^\| (.*?) \| (.*) \|$", table.group(1).replace("`", ""), re.M) if table else []
+    rows = re.findall(r'^FORM\(\w+, "([^"]+)", "((?:\\.|[^"])*)"\)$',
+                      (ROOT / "proxy/base/needle.def").read_text(), re.M)
+    looked_for = [(word, re.sub(r"\\(.)", r"\1", text)) for word, text in rows]
+    if not rows or told != looked_for:
+        say(path, f"the forms are told as {told}, needle.def says {looked_for}")
+
+
 def main():
     check_manual()
+    check_forms()
     check_reference()
     check_architecture()
     for path in PAPERS:

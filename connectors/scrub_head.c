@@ -1,0 +1,127 @@
+#include "connectors/scrub_head.h"
+
+#include "connectors/scrub.h"
+#include "proxy/base/buf.h"
+
+/* A-IM: RFC 3229, answers that are differences. */
+static const char *const unreadable[] = { "a-im", "grpc-accept-encoding",
+					  "sec-websocket-extensions" };
+
+enum status
+scrub_request_head(struct head *h)
+{
+	for (size_t i = 0; i < COUNT_OF(unreadable); i++)
+		head_remove_name(h, str_from(unreadable[i]));
+	head_remove(h, TOKEN_RANGE);
+	head_remove(h, TOKEN_IF_RANGE);
+	return head_set(h, STR("accept-encoding"), STR("identity"));
+}
+
+/* All fields of Content-Encoding as the one list that they mean. */
+static enum status
+codings_of(const struct head *h, struct str *ret_codings)
+{
+	CLEANUP(buf_done) struct buf list = { 0 };
+	enum status st;
+
+	buf_init(&list, 256);
+	for (size_t i = 0; i < h->fields_len; i++) {
+		if (h->fields[i].token != TOKEN_CONTENT_ENCODING)
+			continue;
+		if (list.len > 0)
+			buf_putc(&list, ',');
+		buf_put(&list, h->fields[i].value);
+	}
+	st = list.st == ST_TOO_BIG ? ST_UPSTREAM_BAD : list.st;
+	if (st != ST_OK)
+		return st;
+	*ret_codings = arena_copy(h->arena, str_of(list.p, list.len));
+	return ret_codings->p != NULL ? ST_OK : ST_NOMEM;
+}
+
+static bool
+is_identity(struct str list)
+{
+	while (list.p != NULL) {
+		struct str word = str_trim(str_cut(&list, ','));
+
+		if (word.n > 0 && !str_ieq(word, STR("identity")))
+			return false;
+	}
+	return true;
+}
+
+/* Digests of the encoded content and lengths are those of other octets now. */
+static void
+forget_coding(struct head *h)
+{
+	head_remove(h, TOKEN_CONTENT_ENCODING);
+	head_remove(h, TOKEN_CONTENT_LENGTH);
+	head_remove_name(h, STR("content-md5"));
+	head_remove_name(h, STR("content-digest"));
+	h->has_length = false;
+	if (h->body == BODY_LENGTH)
+		h->body = BODY_CHUNKED;
+}
+
+enum status
+scrub_response_head(struct head *h, struct str *ret_codings)
+{
+	struct str codings = { 0 };
+	enum status st = ST_OK;
+
+	if (h->status == 206)
+		return ST_UPSTREAM_BAD;
+	head_remove_name(h, STR("accept-ranges"));
+	if (head_get(h, TOKEN_CONTENT_ENCODING) != NULL)
+		st = codings_of(h, &codings);
+	if (st != ST_OK)
+		return st;
+	if (codings.p != NULL && is_identity(codings)) {
+		head_remove(h, TOKEN_CONTENT_ENCODING);
+		codings = (struct str){ 0 };
+	} else if (codings.p != NULL) {
+		forget_coding(h);
+	}
+	*ret_codings = codings;
+	return ST_OK;
+}
+
+static enum status
+scrub_view(const struct needle_set *set, struct arena *a, struct str *s,
+	   uint32_t *count)
+{
+	uint32_t here = 0;
+	struct str copy;
+	enum status st;
+
+	if (s->n < NEEDLE_MIN)
+		return ST_OK;
+	copy = arena_copy(a, *s);
+	if (copy.p == NULL)
+		return ST_NOMEM;
+	union {
+		const char *in;
+		char *out;
+	} own = { .in = copy.p };
+	st = scrub_text(set, own.out, copy.n, &here);
+	if (st != ST_OK)
+		return st;
+	if (here > 0)
+		*s = copy;
+	*count += here;
+	return ST_OK;
+}
+
+enum status
+scrub_fields(const struct needle_set *set, struct head *h, uint32_t *count)
+{
+	enum status st = ST_OK;
+
+	for (size_t i = 0; i < h->fields_len && st == ST_OK; i++) {
+		st = scrub_view(set, h->arena, &h->fields[i].name, count);
+		if (st == ST_OK)
+			st = scrub_view(set, h->arena, &h->fields[i].value, count);
+	}
+	return st;
+}
