@@ -102,7 +102,7 @@ h2_emit_closed(struct h2_stream *s, uint32_t code)
 static enum status
 submit_settings(struct h2 *h)
 {
-	const nghttp2_settings_entry both[] = {
+	const nghttp2_settings_entry all[] = {
 		{ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
 		  h->is_server ? h->limits.streams : 0 },
 		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, (uint32_t)h->limits.window },
@@ -111,12 +111,10 @@ submit_settings(struct h2 *h)
 		{ h->is_server ? NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL
 			       : NGHTTP2_SETTINGS_ENABLE_PUSH,
 		  h->is_server },
-		/* Last: our own scheduling is fair, whatever a peer would like. */
-		{ NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1 },
 	};
-	size_t n = COUNT_OF(both) - !h->is_server;
 
-	if (nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, both, n) != 0)
+	if (nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, all,
+				    COUNT_OF(all)) != 0)
 		return ST_NOMEM;
 	if (nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0,
 						  (int32_t)h->limits.connection) != 0)
@@ -144,7 +142,6 @@ new_option(const struct h2 *h, nghttp2_option **ret_o)
 	if (nghttp2_option_new(&o) != 0)
 		return ST_NOMEM;
 	nghttp2_option_set_no_auto_window_update(o, 1);
-	nghttp2_option_set_no_closed_streams(o, 1);
 	nghttp2_option_set_max_reserved_remote_streams(o, 0);
 	nghttp2_option_set_peer_max_concurrent_streams(o, h->limits.streams);
 	nghttp2_option_set_max_send_header_block_length(o, 4 * h->limits.head.head);
@@ -181,6 +178,7 @@ h2_new(enum h2_role role, const struct h2_limits *lim, const struct h2_events *e
 	h->limits = *lim;
 	h->events = *ev;
 	h->ctx = ctx;
+	h->last_id = -1;
 	h->mem = (nghttp2_mem){ NULL, wipe_malloc, wipe_free, wipe_calloc,
 				wipe_realloc };
 	list_init(&h->streams);

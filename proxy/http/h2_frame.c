@@ -38,6 +38,25 @@ is_idle(const struct h2 *h, const nghttp2_frame_hd *hd)
 	}
 }
 
+/*
+ * RFC 9113 section 5.1.1: ids that were left out are closed for good.  One range of them
+ * is remembered: nobody who leaves out more of them means well.
+ */
+static bool
+is_backwards(struct h2 *h, int32_t id)
+{
+	if (!h->is_server || id % 2 == 0)
+		return false;
+	if (id <= h->last_id)
+		return id >= h->skipped_from && id < h->skipped_to;
+	if (id > h->last_id + 2) {
+		h->skipped_from = h->last_id + 1;
+		h->skipped_to = id;
+	}
+	h->last_id = id;
+	return false;
+}
+
 static int
 on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *ctx)
 {
@@ -55,6 +74,10 @@ on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *ctx)
 		bool is_empty = hd->length == 0 && !ends_something(hd);
 		if (hd->type == NGHTTP2_HEADERS)
 			h->head_ms = h->now_ms;
+		if (hd->type == NGHTTP2_HEADERS && is_backwards(h, hd->stream_id)) {
+			h2_fail(h, ST_BAD_REQUEST, H2_PROTOCOL_ERROR);
+			return NGHTTP2_ERR_CALLBACK_FAILURE;
+		}
 		return h2_flood_empty(&h->flood, is_empty) ? 0 : flood(h);
 	}
 	return 0;
@@ -77,7 +100,6 @@ judge_data(struct h2 *h, const nghttp2_data *d)
 static int
 begin_request(struct h2 *h, int32_t id)
 {
-	static const nghttp2_extpri fair = { NGHTTP2_EXTPRI_DEFAULT_URGENCY, 1 };
 	struct h2_stream *s = NULL;
 
 	h2_flood_earn(&h->flood);
@@ -89,8 +111,6 @@ begin_request(struct h2 *h, int32_t id)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	}
 	(void)nghttp2_session_set_stream_user_data(h->session, id, s);
-	/* Streams take turns: one big download doesn't hold small ones up. */
-	(void)nghttp2_session_change_extpri_stream_priority(h->session, id, &fair, 1);
 	h2_head_begin(s);
 	return 0;
 }

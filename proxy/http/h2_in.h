@@ -36,6 +36,7 @@ struct h2 {
 	uint64_t now_ms;
 	uint64_t head_ms; /* when the head began that comes in */
 	enum status why;  /* the first thing that went wrong */
+	int32_t last_id, skipped_from, skipped_to; /* ids of the client's streams */
 	bool is_server;
 	bool has_begun;  /* the peer has said its settings */
 	bool is_closing; /* no new streams, by a GOAWAY of either end */
