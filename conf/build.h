@@ -31,6 +31,7 @@ struct build {
 	struct str *policy_wants_user;
 	struct connector_source *connectors;
 	size_t connectors_n;
+	bool is_spare; /* the file at hand lies in connectors/, where some lie unused */
 	struct map connector_index; /* name to struct connector_source * */
 	struct map ids, sources;    /* of sandboxes, to const struct node * */
 	const struct node *option_nodes[OPT_COUNT]; /* where each was set */

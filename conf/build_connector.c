@@ -370,7 +370,7 @@ void
 build_connectors_unused(struct build *b)
 {
 	for (const struct connector_source *s = b->connectors; s != NULL; s = s->next)
-		if (!s->is_listed)
+		if (!s->is_listed && !s->is_spare)
 			report_warning(b->report, s->node->at,
 				       "no policy lists connector `%.*s` under "
 				       "`connectors`: nobody may use it",
@@ -385,7 +385,11 @@ gather(struct build *b, const struct node *n, struct str name)
 	if (s == NULL)
 		return;
 	*s = (struct connector_source){
-		.name = name, .node = n, .rules_end = &s->rules, .next = b->connectors
+		.name = name,
+		.node = n,
+		.is_spare = b->is_spare,
+		.rules_end = &s->rules,
+		.next = b->connectors,
 	};
 	if (map_put(&b->connector_index, name, s) != ST_OK) {
 		report_error(b->report, n->at, "too many connectors");

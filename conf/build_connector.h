@@ -14,6 +14,7 @@ struct connector_source { /* where a connector is written, and what it became */
 	const struct node *node;
 	uint32_t index;
 	bool is_listed; /* by some policy */
+	bool is_spare;
 	struct image_connector image;
 	struct connector_rule *rules, **rules_end;
 	size_t rules_n;

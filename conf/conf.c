@@ -63,6 +63,7 @@ static const struct build_field first_fields[] = {
 	{ "upstream_proxy", build_options_group },
 	{ "upstream_tls", build_options_group },
 	{ "geo", build_options_group },
+	{ "vault", build_options_group },
 	{ "listeners", build_listeners },
 	{ "policies", on_policies },
 	{ "connectors", build_connectors_gather },
@@ -102,6 +103,7 @@ read_file(struct build *b, const struct conf_file *f, struct node **ret_main)
 			     "the file is empty");
 		return;
 	}
+	b->is_spare = f->kind == CONF_CONNECTOR;
 	if (f->kind == CONF_POLICY)
 		read_policy_file(b, f, root);
 	else if (f->kind == CONF_CONNECTOR)
@@ -249,6 +251,7 @@ build(struct build *b, const struct conf_files *files)
 	build_options_default(b);
 	for (const struct conf_file *f = files->first; f != NULL; f = f->next)
 		read_file(b, f, &root);
+	b->is_spare = false;
 	if (root != NULL)
 		build_main(b, root);
 	if (b->arena->is_over)
