@@ -256,19 +256,39 @@ show(const struct vault *v, const struct admin_reply *reply)
 	return 0;
 }
 
-/* -1: this verb has none. */
+/* Which kind of key opens it, says the vault: a file needs nobody to type. */
+static enum status
+needs_passphrase(const struct vault *v, bool *ret_needs)
+{
+	const struct admin_wish wish = { .method = "GET", .path = "/v1/vault/status" };
+	struct admin_reply reply;
+	enum status st = admin_call(&v->where, &wish, &reply);
+
+	if (st != ST_OK)
+		return st;
+	const char *key = json_string_value(json_object_get(reply.body, "key"));
+	*ret_needs = key != NULL && strcmp(key, "passphrase") == 0;
+	json_decref(reply.body);
+	return ST_OK;
+}
+
+/* -1: there is none. */
 static enum status
 read_value(const struct vault *v, int *ret_fd)
 {
-	bool is_key = v->key != NULL && strcmp(v->key, "passphrase") == 0;
+	bool is_new = v->key != NULL && strcmp(v->key, "passphrase") == 0;
+	bool is_read = is_new || v->verb->value != NULL;
 	const struct vault_value_wish wish = {
-		.what = is_key ? "New passphrase" : v->verb->value,
-		.twice = is_key,
+		.what = is_new ? "New passphrase" : v->verb->value,
+		.twice = is_new,
 		.is_whole = v->pem,
 	};
+	enum status st = ST_OK;
 
 	*ret_fd = -1;
-	return wish.what == NULL ? ST_OK : vault_value_read(&wish, ret_fd);
+	if (v->ask.op == VAULT_OP_UNSEAL)
+		st = needs_passphrase(v, &is_read);
+	return st == ST_OK && is_read ? vault_value_read(&wish, ret_fd) : st;
 }
 
 int

@@ -129,10 +129,11 @@ ask(const char *what, struct held *h)
 	if (ok) {
 		hidden = shown;
 		hidden.c_lflag &= ~(tcflag_t)ECHO;
-		(void)fprintf(stderr, "%s: ", what);
+		/* Hidden first: whoever types as soon as asked would be shown. */
 		ok = tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden) == 0;
+		(void)fprintf(stderr, "%s: ", what);
 		came = ok ? read_line(h, signals) : 0;
-		(void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
+		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &shown);
 		(void)fputc('\n', stderr);
 	}
 	if (signals >= 0)

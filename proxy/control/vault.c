@@ -123,8 +123,8 @@ vault_told(void *ctx, enum status st, struct ask_msg *m)
 
 	if (st == ST_OK && (wire_end(&w) != ST_OK || told >= ST_COUNT))
 		st = ST_BAD_MESSAGE;
-	else if (st == ST_OK)
-		st = (enum status)told;
+	else if (st == ST_OK) /* what came with it was no sealed memfd */
+		st = told == ST_BAD_MESSAGE ? ST_BAD_REQUEST : (enum status)told;
 	else
 		st = ST_NO_KEEPER;
 	json_t *body = st == ST_OK ? answer_json(op_of(a->word), text) : NULL;
