@@ -7,6 +7,8 @@
 #include "proxy/base/num.h"
 #include "proxy/http/h2_in.h"
 
+enum { FIRST_UNKNOWN = NGHTTP2_CONTINUATION + 1 };
+
 /* What was in a block is gone when the block is. */
 static void
 wipe_free(void *p, void *ctx)
@@ -142,6 +144,11 @@ new_option(const struct h2 *h, nghttp2_option **ret_o)
 	if (nghttp2_option_new(&o) != 0)
 		return ST_NOMEM;
 	nghttp2_option_set_no_auto_window_update(o, 1);
+	/* The rule is ours, h2_flood.h, and has no clock of its own. */
+	nghttp2_option_set_stream_reset_rate_limit(o, UINT32_MAX, UINT32_MAX);
+	/* So that frames which nobody knows are told at all. */
+	for (unsigned type = FIRST_UNKNOWN; type <= UINT8_MAX; type++)
+		nghttp2_option_set_user_recv_extension_type(o, (uint8_t)type);
 	nghttp2_option_set_max_reserved_remote_streams(o, 0);
 	nghttp2_option_set_peer_max_concurrent_streams(o, h->limits.streams);
 	nghttp2_option_set_max_send_header_block_length(o, 4 * h->limits.head.head);

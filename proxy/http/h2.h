@@ -41,9 +41,9 @@ enum h2_code {
 struct h2_limits {
 	struct h1_limits head; /* of one section; octets as RFC 9113 section 6.5.2
 				  counts */
-	size_t heads;          /* octets of the heads of all streams that live */
-	uint32_t streams;      /* at once */
-	size_t window;         /* octets a stream may be ahead */
+	size_t heads;      /* memory for the heads of all streams that live, about */
+	uint32_t streams;  /* at once */
+	size_t window;     /* octets a stream may be ahead */
 	size_t connection; /* all streams.  Credit is told when half of this has gone
 				  on: with 2 * streams * window those that stand still
 				  never slow another */

@@ -288,6 +288,18 @@ on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
 	return 0;
 }
 
+/* Frames that nobody knows are ignored (RFC 9113 section 5.5); they were counted. */
+static int
+on_unknown(nghttp2_session *session, void **payload, const nghttp2_frame_hd *hd,
+	   void *ctx)
+{
+	(void)session;
+	(void)payload;
+	(void)hd;
+	(void)ctx;
+	return NGHTTP2_ERR_CANCEL;
+}
+
 void
 h2_set_callbacks(nghttp2_session_callbacks *c)
 {
@@ -299,5 +311,6 @@ h2_set_callbacks(nghttp2_session_callbacks *c)
 	nghttp2_session_callbacks_set_on_frame_recv_callback(c, on_frame_recv);
 	nghttp2_session_callbacks_set_on_stream_close_callback(c, on_stream_close);
 	nghttp2_session_callbacks_set_on_frame_send_callback(c, on_frame_send);
+	nghttp2_session_callbacks_set_unpack_extension_callback(c, on_unknown);
 	nghttp2_session_callbacks_set_send_data_callback(c, h2_out_frame);
 }

@@ -30,8 +30,6 @@ is_too_much(struct h2_stream *s, struct str name, struct str value)
 	if (cost > lim->head - s->octets || name.n + value.n + LINE_COST > lim->line)
 		return true;
 	s->octets += cost;
-	s->heads += cost;
-	s->h->heads += cost;
 	return false;
 }
 
@@ -313,6 +311,8 @@ give_trailers(struct h2_stream *s)
 void
 h2_head_end(struct h2_stream *s, bool is_end_stream)
 {
+	s->heads += s->arena.used;
+	s->h->heads += s->arena.used;
 	if (s->is_dead) {
 		s->is_in_whole = s->is_in_whole || is_end_stream;
 		return;

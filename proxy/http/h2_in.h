@@ -29,7 +29,7 @@ struct h2 {
 	void *ctx;
 	struct list streams; /* h2_stream */
 	size_t streams_n;
-	size_t heads; /* octets of the heads of all of them */
+	size_t heads; /* memory of the heads of all of them */
 	struct h2_flood flood;
 	struct buf out; /* frames made; the first out_sent octets are gone */
 	size_t out_sent;
@@ -55,7 +55,7 @@ struct h2_stream {
 	struct str method, path, scheme, protocol, status;
 	size_t fields, octets;
 	enum status bad;
-	size_t heads;      /* octets of all sections */
+	size_t heads;      /* memory of all sections */
 	size_t uncredited; /* body given to the owner */
 	/* What goes out: held, then lent. */
 	struct ring held;
