@@ -14,7 +14,8 @@ struct flow {
 	struct loop *loop;
 	char *space;
 	size_t space_n;
-	struct gather gather;    /* of the h1 side that is being put to, out.h */
+	struct gather gather;    /* of the h1 side that is being put to, out.h; its
+				    `wipes` also holds for HTTP/2 */
 	struct h1_limits limits; /* of heads, both protocols; set anew by each policy */
 };
 

@@ -327,6 +327,8 @@ put_head(struct side *s, const struct side_msg *m)
 	struct h2_out o = {
 		.head = m->head,
 		.uri = m->uri,
+		.last = m->last,
+		.last_n = m->last_n,
 		.is_https = m->is_https,
 		.is_ws = m->is_ws,
 		.is_whole = m->is_whole,

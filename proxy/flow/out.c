@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include <openssl/crypto.h>
+
 #include "proxy/base/num.h"
 
 void
@@ -11,11 +13,19 @@ out_init(struct out *o, struct stream *to)
 	ring_init(&o->held, OUT_HELD_MAX);
 }
 
+static void
+wipe_held(struct out *o)
+{
+	if (o->wipes && o->held.p != NULL)
+		OPENSSL_cleanse(o->held.p, o->held.cap);
+}
+
 void
 out_done(struct out *o, struct gather *g)
 {
 	if (g->to == o)
 		g->to = NULL;
+	wipe_held(o);
 	ring_done(&o->held);
 }
 
@@ -29,6 +39,7 @@ static void
 fail(struct out *o, enum status st)
 {
 	o->st = st;
+	wipe_held(o);
 	ring_done(&o->held);
 }
 
@@ -69,6 +80,8 @@ flush(struct gather *g)
 	if (o->st == ST_OK && g->parts_n > 0 && !out_is_blocked(o))
 		taken = push(o, g->parts, g->parts_n);
 	hold(g, taken);
+	if (g->wipes)
+		OPENSSL_cleanse(g->text, g->text_n);
 	g->parts_n = 0;
 	g->text_n = 0;
 }
@@ -81,6 +94,7 @@ gather_begin(struct gather *g, struct out *o)
 	if (g->to != NULL)
 		flush(g);
 	g->to = o;
+	o->wipes = g->wipes;
 	g->parts_n = 0;
 	g->text_n = 0;
 }
@@ -116,6 +130,7 @@ outcome(struct out *o, uint64_t now_ms)
 		return o->st;
 	if (!out_is_blocked(o)) {
 		o->blocked_ms = 0;
+		wipe_held(o);
 		ring_trim(&o->held);
 		return ST_OK;
 	}

@@ -22,6 +22,7 @@ struct out {
 	struct ring held;
 	uint64_t blocked_ms; /* since when the peer takes nothing; 0: it does */
 	enum status st;      /* the first failure: nothing is written any more */
+	bool wipes;          /* as its gather */
 };
 
 struct gather { /* zeroed: empty */
@@ -30,6 +31,7 @@ struct gather { /* zeroed: empty */
 	size_t parts_n;
 	char text[OUT_TEXT]; /* copies of small parts */
 	size_t text_n;
+	bool wipes; /* what was copied is wiped: of roles that hold credentials */
 };
 
 void out_init(struct out *o, struct stream *to);

@@ -70,7 +70,7 @@ on_settled(void *ctx, struct leg *g)
 	list_append(is_old || g->is_full ? &p->busy : &p->ready, &k->link);
 	if (g->sides > 0)
 		return;
-	if (p->idle == POOL_MAX)
+	if (k->since_ms == 0 && p->idle == POOL_MAX)
 		drop_oldest(p);
 	set_idle(k, loop_now_ms(p->flow->loop));
 }
