@@ -111,10 +111,6 @@ struct side_msg {
 	 * Connection says, and into no compression table. */
 	const struct field *last;
 	size_t last_n;
-	/* Requests being put: credentials, written behind all else as they are, never
-	 * indexed (HPACK); also good during the call only. */
-	const struct field *last;
-	size_t last_n;
 	struct str reason; /* responses of our own, h1: the reason phrase */
 	bool is_own;   /* a response of our own: all its fields go, also Proxy-... */
 	bool is_https; /* requests: the scheme */
