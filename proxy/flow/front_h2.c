@@ -185,6 +185,7 @@ front_h2_new(const struct front_start *start)
 		.streams = lim->streams,
 		.window = lim->window,
 		.connection = lim->connection,
+		.wipes = start->flow->gather.wipes,
 	};
 
 	if (f == NULL)
