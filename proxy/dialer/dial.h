@@ -18,6 +18,7 @@
 enum { DIALS_MAX = 16384, DIAL_RESOLUTION_DELAY_MS = 50 /* RFC 8305 section 3 */ };
 
 void dial_heard(struct peer *p, struct ask_msg *m);
+void dial_fetch_heard(struct peer *p, struct ask_msg *m); /* the same for a connector */
 void dial_cancel_peer(struct peer *p);
 void dial_cancel_sandbox(struct dialer *all, uint32_t handle);
 void dial_judge_again(struct dialer *all); /* a policy was committed */

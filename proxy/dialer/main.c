@@ -100,6 +100,8 @@ on_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 		return;
 	if (m->ask == ASK_DIAL)
 		dial_heard(p, m);
+	else if (m->ask == ASK_FETCH)
+		dial_fetch_heard(p, m);
 	else if (m->ask == ASK_RESOLVE)
 		lookup_heard(p, m);
 	else if (m->ask == ASK_GRANT)

@@ -67,30 +67,57 @@ place_is_self(const struct image *im, const struct addr *a, uint16_t port)
 	return is_admin(im, &bare, port);
 }
 
+/* w NULL: of any sandbox. */
 static bool
 is_other_sandbox(const struct image *im, const struct who *w, const struct addr *bare)
 {
 	const struct image_sandbox *s = image_sandbox_by_source(im, bare);
 
-	return s != NULL && !str_eq(image_str(im, s->id), w->id);
+	return s != NULL && (w == NULL || !str_eq(image_str(im, s->id), w->id));
+}
+
+/* What holds whatever a rule says, and where the address lies. */
+static enum status
+find(const struct place *p, const struct who *w, const struct dest *d,
+     struct policy_place *place, struct place_found *ret_f)
+{
+	struct addr bare = addr_unwrap(place->addr);
+
+	ret_f->rule = RULE_NONE;
+	geo_country(p->countries, &bare, place->country);
+	place->asn = geo_asn(p->networks, &bare);
+	memcpy(ret_f->country, place->country, sizeof(place->country));
+	if (is_unspecified(&bare))
+		return ST_ADDRESS_PRIVATE;
+	if (place_is_self(p->image, place->addr, d->port) ||
+	    is_other_sandbox(p->image, w, &bare))
+		return ST_ADDRESS_SELF;
+	return ST_OK;
 }
 
 enum status
 place_judge(const struct place *p, const struct who *w, const struct dest *d,
 	    const struct addr *a, struct place_found *ret_f)
 {
-	struct addr bare = addr_unwrap(a);
 	struct policy_place place = { .addr = a };
+	enum status st = find(p, w, d, &place, ret_f);
 
-	ret_f->rule = RULE_NONE;
-	geo_country(p->countries, &bare, place.country);
-	place.asn = geo_asn(p->networks, &bare);
-	memcpy(ret_f->country, place.country, sizeof(place.country));
-	if (is_unspecified(&bare))
-		return ST_ADDRESS_PRIVATE;
-	if (place_is_self(p->image, a, d->port) || is_other_sandbox(p->image, w, &bare))
-		return ST_ADDRESS_SELF;
+	if (st != ST_OK)
+		return st;
 	return policy_address(p->image, w->policy, d, &place, &ret_f->rule);
+}
+
+enum status
+place_fetch(const struct place *p, uint32_t connector, const struct who *w,
+	    const struct dest *d, const struct addr *a, struct place_found *ret_f)
+{
+	struct policy_place place = { .addr = a };
+	enum status st = find(p, w, d, &place, ret_f);
+
+	if (st != ST_OK)
+		return st;
+	return policy_fetch_address(p->image, connector,
+				    w == NULL ? POLICY_NONE : w->policy, d, &place);
 }
 
 enum status

@@ -28,6 +28,11 @@ enum status place_judge(const struct place *p, const struct who *w,
 			const struct dest *d, const struct addr *a,
 			struct place_found *ret_f);
 
+/* The same for a connector's dial; w: the sandbox that it is for, or NULL. */
+enum status place_fetch(const struct place *p, uint32_t connector, const struct who *w,
+			const struct dest *d, const struct addr *a,
+			struct place_found *ret_f);
+
 /* One of our own listeners, reached by this address? */
 bool place_is_self(const struct image *im, const struct addr *a, uint16_t port);
 

@@ -49,7 +49,7 @@ policies:
 {rules}      - {{cidrs: ["93.184.216.0/24"], ports: [443], protocol: tcp}}
     deny:
       - {{hosts: [bad.ok.test]}}
-"""
+{connectors}"""
 
 
 @pytest.fixture(scope="module")
@@ -102,15 +102,16 @@ class Gate:
     def __init__(self, tmp_path, dns, **more):
         self.tmp_path = tmp_path
         self.role = Role("sandgate-dialer", self.image(dns, **more),
-                         ["WORKER", "DNS", "CONTROL"])
+                         ["WORKER", "DNS", "CONTROL", "CONNECTOR"])
         self.listener = socket.create_server(("127.0.0.1", 0))
 
-    def image(self, dns, extra="", rules="", ttl_min="5s", connect="5s", timeout="300ms"):
+    def image(self, dns, extra="", rules="", ttl_min="5s", connect="5s", timeout="300ms",
+              connectors=""):
         servers = ", ".join(f'"{d.address}:{d.port}"' for d in dns)
         path = self.tmp_path / "sandgate.yaml"
         path.write_text(CONFIG.format(servers=servers, extra=extra, rules=rules,
                                       ttl_min=ttl_min,
-                                      connect=connect, timeout=timeout))
+                                      connect=connect, timeout=timeout, connectors=connectors))
         return compile_file(path)
 
     def accepted(self, source=SANDBOX):
@@ -136,6 +137,16 @@ class Gate:
             with socket.socket(fileno=fds[0]) as sock:
                 got["peer"] = sock.getpeername()[0]
         return got
+
+    def fetch(self, connector, host, port=PORT, source=SANDBOX):
+        """source None: the connector's own business."""
+        line = self.role.lines["CONNECTOR"]
+        body = str16(connector) + str16(host) + struct.pack("!H", port)
+        if source is None:
+            return self.hear(line.send("FETCH", body), line)
+        client, worker = self.accepted(source)
+        with client, worker:
+            return self.hear(line.send("FETCH", body, [worker.fileno()]), line)
 
     def dial(self, host, port=PORT, way=WAY_ANY, source=SANDBOX):
         client, worker = self.accepted(source)
@@ -200,6 +211,34 @@ def test_a_denied_name_causes_no_packet(gate, sink):
         assert one.resolve("evil.test")[0] == "DENIED"
         assert one.resolve("bad.ok.test")[0] == "DENIED_RULE"
         assert dns.queries == [] and len(sink.dialled) == before
+
+
+CONNECTORS = """
+connectors:
+  - {name: tracker, hosts: [tracker.test], auth: {kind: bearer, secret: t}, allow: [{methods: [GET]}]}
+  - {name: inner, hosts: [inner.test], addresses: ["10.0.0.0/8"], auth: {kind: oauth2_client_credentials, secret: t,
+     client_id: c, token_url: "https://idp.test/t"}, allow: [{methods: [GET]}]}
+  - {name: unused, hosts: [unused.test], auth: {kind: bearer, secret: t}, allow: [{methods: [GET]}]}
+"""
+
+
+def test_a_connector_reaches_what_it_is_for_and_nothing_else(gate, sink):
+    with FakeDns({"*.test": {"A": [PUBLIC]}, "tracker.test": {"A": [PUBLIC]}, "idp.test": {"A": [PUBLIC_TOO]},
+                  "inner.test": {"A": ["10.1.2.3"]}, "private.test": {"A": ["10.1.2.3"]}}) as dns:
+        one = gate(dns, extra=CONNECTORS, connectors="    connectors: [tracker, inner]\n")
+        assert one.fetch("tracker", "tracker.test", source=None)["peer"] == PUBLIC
+        assert one.fetch("tracker", "ok.test", source=None)["status"] == "DENIED"
+        assert one.fetch("tracker", "tracker.test", 444, source=None)["status"] == "DENIED"
+        assert one.fetch("inner", "inner.test", source=None)["peer"] == "10.1.2.3"
+        assert one.fetch("inner", "idp.test", source=None)["peer"] == PUBLIC_TOO
+        assert one.fetch("nosuch", "tracker.test", source=None)["status"] == "DENIED"
+        # For a sandbox: only if its policy lists the connector.
+        assert one.fetch("tracker", "tracker.test")["peer"] == PUBLIC
+        assert one.fetch("unused", "unused.test", source=None)["peer"] == PUBLIC
+        assert one.fetch("unused", "unused.test")["status"] == "DENIED"
+        assert one.fetch("tracker", "tracker.test", source="127.0.0.9")["status"] == "UNKNOWN_SANDBOX"
+        # A worker has no business there.
+        assert one.dial("tracker.test")["status"] == "NEEDS_CONNECTOR"
 
 
 def test_who_holds_no_socket_of_a_sandbox_gets_nothing(gate, sink):
