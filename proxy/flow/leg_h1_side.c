@@ -110,8 +110,6 @@ put_head(struct side *s, const struct side_msg *m)
 		frame.body = BODY_NONE;
 	g->asked_frame = (uint8_t)frame.body;
 	frame.keeps_expect = m->head->expects_continue;
-	frame.last = m->last;
-	frame.last_n = m->last_n;
 	buf_clear(&g->scratch);
 	h1_write_request(&g->scratch, m->head, m->uri, g->leg.is_https ? 443 : 80,
 			 &frame);

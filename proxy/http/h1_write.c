@@ -101,8 +101,6 @@ h1_write_request(struct buf *b, const struct head *h, const struct uri *u,
 			put_field(b, h->fields[i].name, h->fields[i].value);
 	put_framing(b, f);
 	put_connection(b, f, head_lists(h, TOKEN_TE, STR("trailers")));
-	for (size_t i = 0; i < f->last_n; i++)
-		put_field(b, f->last[i].name, f->last[i].value);
 	buf_put(b, STR("\r\n"));
 }
 

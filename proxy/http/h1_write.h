@@ -15,8 +15,6 @@
 struct h1_frame {
 	enum body_kind body; /* how we frame what follows */
 	uint64_t length;     /* for BODY_LENGTH */
-	const struct field *last; /* requests: behind all others, as they are */
-	size_t last_n;
 	bool is_close;       /* say Connection: close */
 	bool is_upgrade;     /* say Connection: upgrade and Upgrade: websocket */
 	bool keeps_expect;   /* requests: pass Expect: 100-continue on */
