@@ -116,7 +116,6 @@ leg_h2_new(const struct leg_start *start)
 		.window = start->limits->window,
 		.connection = start->limits->connection,
 		.wipes = start->flow->gather.wipes,
-		.wipes = start->flow->gather.wipes,
 	};
 
 	if (g == NULL)
