@@ -42,39 +42,6 @@ static const struct auth_class classes[AUTH_KINDS] = {
 	[AUTH_PASSTHROUGH] = { .keeps_authorization = true, .write = write_nothing },
 };
 
-void
-auth_conf_from(const struct image *im, const struct image_auth *a,
-	       struct auth_conf *ret_conf)
-{
-	*ret_conf = (struct auth_conf){
-		.kind = (enum auth_kind)a->kind,
-		.algorithm = (enum auth_algorithm)a->algorithm,
-		.encoding = (enum auth_encoding)a->encoding,
-		.style = (enum auth_style)a->style,
-		.exchange = (enum auth_exchange)a->exchange,
-		.vault = { image_str(im, a->secret), image_str(im, a->client_secret),
-			   image_str(im, a->session_token),
-			   image_str(im, a->certificate) },
-		.user = image_str(im, a->user),
-		.name = image_str(im, a->name),
-		.prefix = image_str(im, a->prefix),
-		.token_url = image_str(im, a->token_url),
-		.client_id = image_str(im, a->client_id),
-		.audience = image_str(im, a->audience),
-		.issuer = image_str(im, a->issuer),
-		.subject = image_str(im, a->subject),
-		.key_id = image_str(im, a->key_id),
-		.scopes = image_str(im, a->scopes),
-		.region = image_str(im, a->region),
-		.service = image_str(im, a->service),
-		.assume_role = image_str(im, a->assume_role),
-		.external_id = image_str(im, a->external_id),
-		.session_name = image_str(im, a->session_name),
-		.message = image_str(im, a->message),
-		.timestamp = image_str(im, a->timestamp),
-	};
-}
-
 bool
 auth_has_exchange(const struct auth_conf *c)
 {

@@ -35,6 +35,7 @@ struct auth_conf {
 	enum auth_encoding encoding;
 	enum auth_style style;
 	enum auth_exchange exchange;
+	bool is_delegated;            /* each user has one of their own */
 	struct str vault[AUTH_PARTS]; /* names of the parts; empty: not given */
 	struct str user, name, prefix;
 	struct str token_url, client_id, audience, issuer, subject, key_id, scopes;
@@ -79,6 +80,10 @@ struct auth_job {
 
 void auth_conf_from(const struct image *im, const struct image_auth *a,
 		    struct auth_conf *ret_conf);
+
+/* The texts copied into a, so that they outlive the image.  ST_NOMEM. */
+enum status auth_conf_keep(struct auth_conf *c, struct arena *a) MUSTCHECK;
+bool auth_conf_same(const struct auth_conf *a, const struct auth_conf *b);
 
 unsigned auth_needs(const struct auth_conf *c); /* bits 1 << AUTH_PART_x */
 /* Of those, the ones that each request reads; the others only an exchange does. */

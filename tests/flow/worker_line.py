@@ -17,7 +17,7 @@ from role_line import ASKS, NONE, STATUS, Line, Role, Wire, _rows, compile_file,
 
 RING_SIZE, RING_DATA = 4 << 20, 4096
 FIELDS = ["sandbox", "user", "agent", "session", "listener", "host", "address", "country", "method", "path", "rule",
-          "detail"]
+          "detail", "connector"]
 STATS = _rows("proxy/io/stats.def", "STAT")
 
 
@@ -55,7 +55,7 @@ class Ring:
     @staticmethod
     def decode(body):
         w = Wire(body)
-        assert w.get("B") == 1
+        assert w.get("B") == 2
         row = {"kind": w.str16().decode(), "reason": w.str16().decode(), "observed": w.get("B")}
         for name in ("id", "time", "turn", "generation"):
             row[name] = w.get("Q")
@@ -64,6 +64,7 @@ class Ring:
         row["http"] = w.get("I")
         for name in ("up", "down", "ms"):
             row[name] = w.get("Q")
+        row["secret_version"], row["scrubbed"] = w.get("I"), w.get("I")
         w.end()
         return row
 

@@ -114,10 +114,11 @@ a_jwt_is_header_claims_and_signature(void **state)
 	decode(str_cut(&rest, '.'), &body);
 	assert_true(str_eq(str_of(header.p, header.len),
 			   STR("{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":\"k1\"}")));
-	assert_true(str_eq(str_of(body.p, body.len),
-			   STR("{\"iss\":\"12345\",\"aud\":\"https://idp.example.test/"
-			       "token\",\"scope\":\"read \\u0022all\\u0022\",\"iat\":1000,"
-			       "\"exp\":1600}")));
+	assert_true(
+		str_eq(str_of(body.p, body.len),
+		       STR("{\"iss\":\"12345\",\"aud\":\"https://idp.example.test/"
+			   "token\",\"scope\":\"read \\u0022all\\u0022\",\"iat\":1000,"
+			   "\"exp\":1600}")));
 	assert_int_equal(rest.n, 342);
 	assert_false(str_has(rest, '.'));
 }

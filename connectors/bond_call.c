@@ -1,0 +1,347 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "connectors/bond_in.h"
+
+void
+bond_stop(struct bond *b)
+{
+	struct side *leg = b->leg;
+
+	lease_cancel(b->leasing);
+	upstream_cancel(b->calling);
+	rotate_cancel(b->rotating);
+	b->leasing = NULL;
+	b->calling = NULL;
+	b->rotating = NULL;
+	b->leg = NULL;
+	side_abort(leg, ST_OK);
+	if (b->has_x)
+		exchange_done(&b->x);
+	b->has_x = false;
+	lease_done(&b->lease);
+	cred_done(&b->answer);
+	arena_done(&b->scratch);
+	if (b->timer.loop != NULL)
+		loop_timer_clear(&b->timer);
+	if (b->sandbox >= 0)
+		(void)close(b->sandbox);
+	b->sandbox = -1;
+}
+
+/* Of delegated secrets, whose is told by the sandbox's socket. */
+static struct lease_wish
+wish_of(const struct bond *b)
+{
+	return (struct lease_wish){ .connector = b->name,
+				    .conf = &b->conf,
+				    .parts = auth_needs(&b->conf),
+				    .sandbox = b->sandbox };
+}
+
+static void
+on_rotated(void *ctx, enum status st)
+{
+	struct bond *b = ctx;
+
+	b->rotating = NULL;
+	b->is_durable = st == ST_OK;
+	if (st != ST_OK)
+		log_error(&b->all->role.log,
+			  "connector %.*s: its new refresh token is not in the vault "
+			  "yet: "
+			  "%s",
+			  STR_ARG(b->name), status_code(st));
+	bond_finish(b, st);
+}
+
+static void
+rotate(struct bond *b)
+{
+	const struct lease_wish wish = wish_of(b);
+	enum status st;
+
+	bond_to(b, BOND_ROTATE);
+	st = rotate_begin(b->all, &wish, b->version, b->token.refresh, on_rotated, b,
+			  &b->rotating);
+	if (st != ST_OK)
+		on_rotated(b, st);
+}
+
+static bool
+is_new_refresh(const struct bond *b, const struct token_held *t,
+	       const struct str parts[AUTH_PARTS])
+{
+	return b->conf.kind == AUTH_OAUTH2_REFRESH && t->refresh.n > 0 &&
+	       !str_eq(t->refresh, parts[AUTH_PART_SECRET]);
+}
+
+/* What the service gave replaces what there was. */
+static void
+keep_token(struct bond *b, struct token_held *t)
+{
+	token_done(&b->token);
+	b->token = *t;
+	b->serial++;
+	if (b->token.expires_s == 0)
+		b->token.expires_s = connector_now_s() + BOND_UNTOLD_S;
+	b->version = b->lease.version;
+}
+
+static void
+read_answer(struct bond *b)
+{
+	struct str parts[AUTH_PARTS];
+	struct token_held t;
+	enum status st = exchange_read(&b->conf, b->status, cred_since(&b->answer, 0),
+				       connector_now_s(), &t);
+
+	if (st != ST_OK) {
+		bond_finish(b, st);
+		return;
+	}
+	lease_views(&b->lease, parts);
+	b->is_durable = !is_new_refresh(b, &t, parts);
+	keep_token(b, &t);
+	if (b->is_durable)
+		bond_finish(b, ST_OK);
+	else
+		rotate(b);
+}
+
+/* The leg's events. */
+
+static void
+on_head(void *ctx, struct side_msg *m)
+{
+	struct bond *b = ctx;
+
+	if (m->head->status < 200)
+		return;
+	b->status = m->head->status;
+	b->is_answered = m->is_whole;
+}
+
+static void
+on_body(void *ctx, struct str view)
+{
+	struct bond *b = ctx;
+
+	cred_put(&b->answer, view);
+}
+
+static void
+on_end(void *ctx, const struct head *trailers)
+{
+	struct bond *b = ctx;
+
+	(void)trailers;
+	b->is_answered = true;
+}
+
+static void
+answered(struct bond *b)
+{
+	struct side *leg = b->leg;
+
+	b->leg = NULL;
+	side_done(leg);
+	if (b->answer.st != ST_OK)
+		bond_finish(b, ST_TOKEN_FAILED);
+	else
+		read_answer(b);
+}
+
+static void
+on_batch(void *ctx)
+{
+	struct bond *b = ctx;
+	bool again = true;
+
+	while (again && b->leg != NULL) {
+		if (b->is_answered) {
+			answered(b);
+			return;
+		}
+		(void)!side_flush(b->leg); /* a failure is told by gone */
+		side_want(b->leg, true);
+		again = side_deliver(b->leg);
+	}
+}
+
+static void
+on_room(void *ctx)
+{
+	(void)ctx;
+}
+
+static void
+on_gone(void *ctx, enum status why)
+{
+	struct bond *b = ctx;
+	struct side *leg = b->leg;
+
+	b->leg = NULL;
+	side_done(leg);
+	bond_finish(b, why);
+}
+
+static const struct side_events events = {
+	.head = on_head,
+	.body = on_body,
+	.end = on_end,
+	.room = on_room,
+	.batch = on_batch,
+	.gone = on_gone,
+};
+
+static void
+send_request(struct bond *b)
+{
+	const struct auth_job *j = &b->x.job;
+	struct side_msg m = { .head = &b->x.head,
+			      .uri = &b->x.uri,
+			      .is_https = true,
+			      .last = j->last,
+			      .last_n = j->last_n };
+
+	cred_init(&b->answer, TOKEN_BODY_MAX);
+	b->is_answered = false;
+	b->leg->events = &events;
+	b->leg->ctx = b;
+	side_put_head(b->leg, &m);
+	if (j->body.n > 0)
+		side_put_body(b->leg, j->body);
+	side_put_end(b->leg, &b->x.head, NULL);
+	/* Views of the secret end here: what isn't sent is copied. */
+	(void)!side_flush(b->leg);
+	exchange_done(&b->x);
+	b->has_x = false;
+	on_batch(b);
+}
+
+static void
+on_upstream(void *ctx, const struct upstream_got *got)
+{
+	struct bond *b = ctx;
+
+	b->calling = NULL;
+	if (got->st != ST_OK) {
+		if (got->words != NULL)
+			log_info(&b->all->role.log, "token service: %s: %s",
+				 status_code(got->st), got->words);
+		bond_finish(b, got->st);
+		return;
+	}
+	b->leg = got->side;
+	send_request(b);
+}
+
+static void
+call(struct bond *b)
+{
+	const struct upstream_wish wish = {
+		.connector = image_connector_by_name(b->all->role.image, b->name),
+		.handle = HANDLE_NONE,
+		.sandbox = -1,
+		.dest = &b->x.uri.dest,
+		.offer = TLS_OFFER_BOTH,
+	};
+	enum status st = ST_RELOADED;
+
+	bond_to(b, BOND_CALL);
+	if (wish.connector != CONNECTOR_NONE) {
+		b->leg = upstream_take(b->all, &wish, true);
+		st = b->leg != NULL ? ST_OK
+				    : upstream_begin(b->all, &wish, on_upstream, b,
+						     &b->calling);
+	}
+	if (st != ST_OK)
+		bond_finish(b, st);
+	else if (b->leg != NULL)
+		send_request(b);
+}
+
+static void
+make_local(struct bond *b, const struct str parts[AUTH_PARTS])
+{
+	struct token_held t;
+	enum status st = exchange_make_local(&b->conf, parts, connector_now_s(), &t);
+
+	if (st == ST_OK) {
+		keep_token(b, &t);
+		b->is_durable = true;
+	}
+	bond_finish(b, st);
+}
+
+static void
+on_lease(void *ctx, enum status st, struct lease *l)
+{
+	struct bond *b = ctx;
+	struct str parts[AUTH_PARTS];
+
+	b->leasing = NULL;
+	if (st != ST_OK) {
+		bond_finish(b, st);
+		return;
+	}
+	b->lease = *l;
+	*l = (struct lease){ .version = 0 };
+	lease_views(&b->lease, parts);
+	if (exchange_is_local(&b->conf)) {
+		make_local(b, parts);
+		return;
+	}
+	arena_init(&b->scratch, 64 * 1024);
+	st = exchange_make(&b->x, &b->conf, parts, connector_now_s(), &b->scratch);
+	b->has_x = true;
+	if (st != ST_OK)
+		bond_finish(b, st);
+	else
+		call(b);
+}
+
+static void
+on_timeout(void *ctx)
+{
+	bond_finish(ctx, ST_UPSTREAM_TIMEOUT);
+}
+
+static void
+take_lease(struct bond *b)
+{
+	const struct lease_wish wish = wish_of(b);
+	enum status st = ST_BAD_CONFIG;
+
+	bond_to(b, BOND_LEASE);
+	if (wish.parts != 0)
+		st = lease_begin(b->all, &wish, on_lease, b, &b->leasing);
+	if (st != ST_OK)
+		bond_finish(b, st);
+}
+
+/* Put off, so that nobody is told before it is known that they wait. */
+static void
+begin(void *ctx)
+{
+	struct bond *b = ctx;
+
+	loop_timer_init(&b->timer, b->all->loop, on_timeout, b);
+	loop_timer_set(&b->timer, BOND_CALL_MS);
+	/* A token that is only not durable yet is not got again. */
+	if (b->token.shown.value.n > 0 && !b->is_durable)
+		rotate(b);
+	else
+		take_lease(b);
+}
+
+void
+bond_run(struct bond *b, int sandbox)
+{
+	bond_to(b, BOND_SOON);
+	b->sandbox = fcntl(sandbox, F_DUPFD_CLOEXEC, 0);
+	b->status = 0;
+	loop_timer_init(&b->timer, b->all->loop, begin, b);
+	loop_timer_set(&b->timer, 0);
+}

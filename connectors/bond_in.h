@@ -1,0 +1,61 @@
+#ifndef CONNECTORS_BOND_IN_H
+#define CONNECTORS_BOND_IN_H
+/*
+ * bond_in: the bond's own struct, for bond*.c only.
+ *
+ *	IDLE ─> SOON ─> LEASE ─> CALL ─> ROTATE ─> IDLE
+ *	         │        └───────┴─────────────────┘
+ *	         └─> ROTATE, of a token that only isn't durable yet
+ *
+ * Runs by itself: those who wait may go.  A refresh that was sent is seen through, also
+ * past a reload, or its new refresh token would be lost.
+ */
+#include "connectors/bond.h"
+
+enum bond_state { BOND_IDLE, BOND_SOON, BOND_LEASE, BOND_CALL, BOND_ROTATE };
+
+enum { BOND_CALL_MS = 20000, BOND_NAME_MAX = 128 };
+
+struct bond {
+	struct list link; /* all->bonds */
+	struct connector *all;
+	enum bond_state state;
+	struct arena arena; /* of conf and name */
+	struct auth_conf conf;
+	struct str name; /* the connector's */
+	struct str user; /* of delegated ones */
+	struct list waits;
+	bool is_old; /* how it is got has changed */
+
+	struct token_held token;
+	bool is_durable; /* the token may be used */
+	uint32_t version;
+	uint64_t serial;
+	enum status failed; /* the last try; ST_OK: it did not */
+	uint64_t failed_ms;
+
+	/* while it runs */
+	int sandbox; /* -1, or a duplicate */
+	struct loop_timer timer;
+	struct lease_call *leasing;
+	struct upstream_call *calling;
+	struct rotate_call *rotating;
+	struct lease lease;
+	struct exchange x;
+	struct arena scratch;
+	bool has_x;
+	struct side *leg;
+	uint16_t status;
+	bool is_answered;
+	struct cred answer;
+};
+
+void bond_to(struct bond *b, enum bond_state s);
+/* The end of one run: those who wait are told. */
+void bond_finish(struct bond *b, enum status st);
+
+/* bond_call.c */
+void bond_run(struct bond *b, int sandbox);
+void bond_stop(struct bond *b); /* nothing runs any more */
+
+#endif

@@ -1,0 +1,294 @@
+#include "connectors/lane.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "connectors/turn.h"
+#include "proxy/io/sock.h"
+
+enum { LANES_MAX = 4096 };
+
+/* An accepted connection that still stands: nothing else speaks for a sandbox. */
+static const struct who *
+who_asks(struct connector *all, int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t n = sizeof ss, type_n = sizeof(int);
+	int type = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_n) == -1 ||
+	    type != SOCK_STREAM || getpeername(fd, (struct sockaddr *)&ss, &n) == -1)
+		return NULL;
+	return who_by_peer(all->role.who, fd, &ss);
+}
+
+const struct who *
+lane_who(const struct lane *l)
+{
+	const struct who *w = who_asks(l->all, l->sandbox);
+
+	return w != NULL && w->handle == l->handle ? w : NULL;
+}
+
+/* Called for each turn; it may end itself. */
+static void
+each_turn(struct lane *l, void (*fn)(struct turn *t))
+{
+	list_each_safe (it, &l->turns)
+		fn(turn_of_link(it));
+}
+
+void
+lane_end(struct lane *l)
+{
+	struct connector *all = l->all;
+
+	if (l->is_dead)
+		return;
+	l->is_dead = true;
+	each_turn(l, turn_cut);
+	front_free(l->front);
+	stream_done(&l->stream);
+	loop_io_clear(&l->io);
+	loop_io_clear(&l->watcher);
+	(void)close(l->io.fd);
+	(void)close(l->sandbox);
+	list_remove(&l->link);
+	loop_defer(all->loop, free, l);
+	connector_check_drained(all);
+}
+
+static enum status
+on_begin(void *ctx, struct side *s)
+{
+	return turn_new(ctx, s);
+}
+
+static void
+on_over(void *ctx, bool is_reset)
+{
+	(void)is_reset;
+	lane_end(ctx);
+}
+
+static const struct front_hooks hooks = { .begin = on_begin, .over = on_over };
+
+/* The sandbox has closed: what runs may end, a new request finds a new lane. */
+static void
+on_sandbox(void *ctx, unsigned events)
+{
+	struct lane *l = ctx;
+	char c;
+
+	(void)events;
+	loop_io_want(&l->watcher, 0);
+	/* What a live one sends is its worker's. */
+	if (recv(l->sandbox, &c, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+		return;
+	front_drain(l->front);
+}
+
+static enum status
+lane_new(struct connector *all, int fd, int sandbox, struct lane **ret_l)
+{
+	struct lane *l = calloc(1, sizeof *l);
+	struct front_start start = { .flow = &all->flow,
+				     .hooks = &hooks,
+				     .limits = &all->front_limits,
+				     .ctx = l,
+				     .is_https = true };
+
+	if (l == NULL)
+		return ST_NOMEM;
+	l->all = all;
+	l->sandbox = sandbox;
+	list_init(&l->turns);
+	stream_plain(&l->stream, fd);
+	loop_io_init(&l->io, all->loop, fd, NULL, NULL);
+	start.stream = &l->stream;
+	start.io = &l->io;
+	l->front = front_h2_new(&start);
+	if (l->front == NULL) {
+		loop_io_clear(&l->io);
+		free(l);
+		return ST_NOMEM;
+	}
+	loop_io_init(&l->watcher, all->loop, sandbox, on_sandbox, l);
+	*ret_l = l;
+	return ST_OK;
+}
+
+struct wish { /* the body of the ask */
+	struct str connector;
+	uint64_t generation;
+};
+
+/* Is it a stream between processes, so that nothing of a network is read as a lane? */
+static bool
+is_lane_socket(int fd)
+{
+	int type = 0, domain = 0;
+	socklen_t n = sizeof type, m = sizeof domain;
+
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 &&
+	       getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &m) == 0 &&
+	       type == SOCK_STREAM && domain == AF_UNIX &&
+	       sock_set_nonblock(fd) == ST_OK;
+}
+
+static size_t
+lanes_n(const struct connector *all)
+{
+	size_t n = 0;
+
+	list_each (it, &all->lanes)
+		n++;
+	return n;
+}
+
+static enum status
+admit(struct connector *all, const struct wish *wish, int sandbox,
+      uint32_t *ret_connector, uint32_t *ret_handle)
+{
+	const struct who *w = who_asks(all, sandbox);
+	uint32_t index;
+
+	if (w == NULL)
+		return ST_UNKNOWN_SANDBOX;
+	if (all->is_draining)
+		return ST_DRAINING;
+	if (wish->generation != all->role.generation)
+		return ST_RELOADED;
+	index = image_connector_by_name(all->role.image, wish->connector);
+	/* No such one and none of yours are told alike. */
+	if (index == CONNECTOR_NONE || !turn_may_use(all, index, w))
+		return ST_DENIED;
+	if (lanes_n(all) >= LANES_MAX)
+		return ST_LIMIT_CONNECTIONS;
+	*ret_connector = index;
+	*ret_handle = w->handle;
+	return ST_OK;
+}
+
+static enum status
+open_lane(struct connector *all, const struct wish *wish, int fd, int sandbox)
+{
+	uint32_t connector, handle;
+	struct lane *l;
+	enum status st =
+		fd >= 0 && sandbox >= 0 && is_lane_socket(fd) ? ST_OK : ST_BAD_MESSAGE;
+
+	if (st == ST_OK)
+		st = admit(all, wish, sandbox, &connector, &handle);
+	if (st == ST_OK)
+		st = lane_new(all, fd, sandbox, &l);
+	if (st != ST_OK)
+		return st;
+	l->connector = connector;
+	l->handle = handle;
+	list_append(&all->lanes, &l->link);
+	connector_wake(all);
+	front_go(l->front, STR(""));
+	return ST_OK;
+}
+
+void
+lane_heard(struct peer *p, struct ask_msg *m)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct wire w = wire_from(m->body);
+	struct wish wish = { .connector = wire_str(&w) };
+	int fd, sandbox;
+	enum status st;
+
+	wish.generation = wire_u64(&w);
+	if (wire_end(&w) != ST_OK || (m->fds_n != 2 && !m->lost_fds)) {
+		peer_kill(p, ST_BAD_MESSAGE);
+		return;
+	}
+	fd = ask_msg_take(m, 0);
+	sandbox = ask_msg_take(m, 1);
+	st = m->lost_fds ? ST_NO_FILES : open_lane(p->all, &wish, fd, sandbox);
+	if (st != ST_OK) {
+		if (fd >= 0)
+			(void)close(fd);
+		if (sandbox >= 0)
+			(void)close(sandbox);
+	}
+	buf_init(&b, 16);
+	buf_put_u16(&b, (uint16_t)st);
+	peer_answer(p, ASK_LANE, m->seq, &b);
+}
+
+/* By its name, in the image that is in force now. */
+static void
+find_again(struct lane *l, const struct image *old)
+{
+	size_t n = 0;
+	const struct image_connector *before = image_connectors(old, &n);
+
+	l->connector = l->connector >= n
+			       ? CONNECTOR_NONE
+			       : image_connector_by_name(
+					 l->all->role.image,
+					 image_str(old, before[l->connector].name));
+	each_turn(l, turn_renumber);
+}
+
+static bool
+still_stands(struct lane *l)
+{
+	const struct who *w = who_asks(l->all, l->sandbox);
+
+	if (w == NULL || l->connector == CONNECTOR_NONE)
+		return false;
+	l->handle = w->handle;
+	return turn_may_use(l->all, l->connector, w);
+}
+
+void
+lanes_judge(struct connector *all, const struct image *old)
+{
+	list_each_safe (it, &all->lanes) {
+		struct lane *l = LIST_OF(it, struct lane, link);
+		find_again(l, old);
+		if (!still_stands(l))
+			lane_end(l);
+		else
+			each_turn(l, turn_judge);
+	}
+}
+
+void
+lanes_forget(struct connector *all, uint32_t handle)
+{
+	list_each_safe (it, &all->lanes) {
+		struct lane *l = LIST_OF(it, struct lane, link);
+		if (l->handle == handle)
+			lane_end(l);
+	}
+}
+
+void
+lanes_drain(struct connector *all)
+{
+	list_each_safe (it, &all->lanes)
+		front_drain(LIST_OF(it, struct lane, link)->front);
+}
+
+void
+lanes_tick(struct connector *all)
+{
+	list_each_safe (it, &all->lanes) {
+		struct lane *l = LIST_OF(it, struct lane, link);
+		(void)front_tick(l->front);
+		if (l->is_dead)
+			continue;
+		/* Once a second: is the sandbox still there? */
+		if (l->watcher.armed == 0)
+			loop_io_want(&l->watcher, LOOP_READ);
+		each_turn(l, turn_tick);
+	}
+}

@@ -1,0 +1,51 @@
+#ifndef CONNECTORS_LANE_H
+#define CONNECTORS_LANE_H
+/*
+ * lane: one HTTP/2 connection from a worker, for one sandbox and one connector.
+ *
+ * Whose it is was read from the sandbox's own socket when it was opened; the lane keeps
+ * that socket, shows it to keeper and dialer with everything it asks for, and takes no
+ * new request once the socket is dead.  A new policy judges each request that comes; a
+ * lane whose sandbox or connector is gone ends.
+ */
+#include "connectors/connector.h"
+
+struct lane {
+	struct list link; /* all->lanes */
+	struct connector *all;
+	struct list turns;
+	struct stream stream;
+	struct loop_io io;
+	struct front *front;
+	int sandbox;            /* the sandbox's own socket */
+	struct loop_io watcher; /* of its death */
+	uint32_t connector;     /* index in the image in force */
+	uint32_t handle;
+	bool is_dead;
+};
+
+/* A line on which we are asked. */
+struct peer {
+	struct list link; /* all->peers */
+	struct connector *all;
+	struct ask_line *line;
+	enum role role;
+	bool is_dead;
+};
+
+void lane_heard(struct peer *p, struct ask_msg *m);
+/* NULL: the sandbox is gone, or speaks through another handle now. */
+const struct who *lane_who(const struct lane *l);
+void lane_end(struct lane *l);
+void lanes_judge(struct connector *all, const struct image *old);
+void lanes_forget(struct connector *all, uint32_t handle);
+void lanes_drain(struct connector *all);
+void lanes_tick(struct connector *all);
+
+/* peer.c */
+enum status peer_new(struct connector *all, enum role role, int fd) MUSTCHECK;
+void peer_kill(struct peer *p, enum status why);
+void peer_end(struct peer *p);
+void peer_answer(struct peer *p, enum ask a, uint32_t seq, struct buf *b);
+
+#endif

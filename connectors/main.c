@@ -1,0 +1,308 @@
+/*
+ * sandgate-connector: calls company systems with credentials; see connector.h.
+ */
+#include <jansson.h>
+#include <malloc.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "connectors/bond.h"
+#include "connectors/gauge.h"
+#include "connectors/lane.h"
+#include "connectors/upstream.h"
+#include "proxy/base/clock.h"
+#include "proxy/base/needle.h"
+
+enum { TICK_MS = 1000 };
+
+uint64_t
+connector_option(const struct connector *all, enum option opt)
+{
+	return image_number(all->role.image, opt);
+}
+
+const struct image_connector *
+connector_at(const struct connector *all, uint32_t index)
+{
+	size_t n = 0;
+	const struct image_connector *of = image_connectors(all->role.image, &n);
+
+	return index < n ? &of[index] : NULL;
+}
+
+uint64_t
+connector_now_s(void)
+{
+	return clock_wall_us() / 1000000;
+}
+
+void
+connector_check_drained(struct connector *all)
+{
+	if (!all->is_draining || all->is_drained || !list_is_empty(&all->lanes))
+		return;
+	all->is_drained = true;
+	loop_timer_clear(&all->drain);
+	role_drained(&all->role, all->drain_seq);
+}
+
+void
+connector_wake(struct connector *all)
+{
+	if (!loop_timer_is_set(&all->tick))
+		loop_timer_set(&all->tick, TICK_MS);
+}
+
+static void
+on_tick(void *ctx)
+{
+	struct connector *all = ctx;
+
+	lanes_tick(all);
+	upstream_tick(all);
+	if (!list_is_empty(&all->lanes) || !list_is_empty(&all->upstreams))
+		connector_wake(all);
+}
+
+/* The other end of a line is gone: every open call has had its answer by now. */
+static void
+on_lost(void *ctx, struct ask_line *line, enum status why)
+{
+	struct connector *all = ctx;
+
+	(void)why; /* super has the death recorded and sends a new line */
+	if (all->keeper == line)
+		all->keeper = NULL;
+	if (all->dialer == line)
+		all->dialer = NULL;
+	ask_line_free(line);
+	loop_timer_set(&all->alone, ROLE_ALONE_MS);
+}
+
+/* No death, so no new line will come: the other end closed this one, because of what we
+ * said on it. */
+static void
+on_alone(void *ctx)
+{
+	struct connector *all = ctx;
+
+	if (all->keeper != NULL && all->dialer != NULL)
+		return;
+	log_error(&all->role.log, "ends: a neighbour closed its line and lives on");
+	_exit(1);
+}
+
+static enum status
+given_line(struct connector *all, enum role peer, struct ask_msg *m)
+{
+	struct ask_end end = { .self = ROLE_CONNECTOR, .peer = peer };
+	struct ask_line **slot = NULL;
+
+	end.fd = ask_msg_take(m, 0);
+	if (end.fd < 0)
+		return ST_BAD_MESSAGE;
+	if (peer == ROLE_KEEPER)
+		slot = &all->keeper;
+	else if (peer == ROLE_DIALER)
+		slot = &all->dialer;
+	/* An older line ends by itself, with the process at its other end: on_lost().
+	 */
+	enum status st =
+		slot != NULL ? ask_line_new(all->loop, &end, NULL, on_lost, all, slot)
+			     : peer_new(all, peer, end.fd);
+	if (st != ST_OK)
+		(void)close(end.fd);
+	return st;
+}
+
+static enum status
+on_given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg *m)
+{
+	(void)text;
+	if (kind == GIVE_LINE)
+		return given_line(ctx, (enum role)index, m);
+	return ST_OK;
+}
+
+static enum status
+on_prepare(void *ctx, const struct image *im, struct ask_msg *m)
+{
+	struct connector *all = ctx;
+
+	return tls_roots_prepare(&all->roots, im, m);
+}
+
+/* What the engines of HTTP go by. */
+static void
+renew_numbers(struct connector *all)
+{
+	all->flow.limits = (struct h1_limits){
+		.fields = (size_t)connector_option(all, OPT_LIMIT_FIELDS),
+		.line = (size_t)connector_option(all, OPT_LIMIT_LINE),
+		.head = (size_t)connector_option(all, OPT_LIMIT_HEAD),
+	};
+	all->front_limits = (struct front_limits){
+		.head_ms = connector_option(all, OPT_REQUEST_HEAD_TIMEOUT),
+		/* A lane stays as long as its worker wants it. */
+		.keepalive_ms = UINT32_MAX,
+		.stalled_ms = connector_option(all, OPT_STALLED_TIMEOUT),
+		.linger_bytes = connector_option(all, OPT_LIMIT_DENIED_DRAIN),
+		.requests = UINT32_MAX,
+		.streams = CONNECTOR_STREAMS,
+		.window = CONNECTOR_WINDOW,
+		.connection = (size_t)CONNECTOR_STREAMS * CONNECTOR_WINDOW,
+	};
+	all->leg_limits = (struct leg_limits){
+		.streams = CONNECTOR_STREAMS,
+		.window = CONNECTOR_WINDOW,
+		.connection = (size_t)CONNECTOR_STREAMS * CONNECTOR_WINDOW,
+	};
+}
+
+static void
+on_commit(void *ctx, const struct image *old)
+{
+	struct connector *all = ctx;
+
+	renew_numbers(all);
+	(void)tls_roots_commit(&all->roots);
+	if (gauges_renew(all, old) != ST_OK)
+		log_error(&all->role.log, "no memory to count by: %s",
+			  status_code(ST_NOMEM));
+	upstream_flush(all);
+	if (old == NULL)
+		return;
+	stats_add(all->role.stats, STAT_RELOADS, 1);
+	bonds_renew(all);
+	lanes_judge(all, old);
+}
+
+static void
+on_sandbox(void *ctx, const struct who *w, bool present)
+{
+	if (!present)
+		lanes_forget(ctx, w->handle);
+}
+
+static void
+on_drain_over(void *ctx)
+{
+	struct connector *all = ctx;
+
+	list_each_safe (it, &all->lanes)
+		lane_end(LIST_OF(it, struct lane, link));
+	connector_check_drained(all);
+}
+
+static void
+on_drain(void *ctx, uint32_t deadline_ms, uint32_t seq)
+{
+	struct connector *all = ctx;
+
+	all->is_draining = true;
+	all->is_drained = false;
+	all->drain_seq = seq;
+	loop_timer_set(&all->drain, deadline_ms);
+	lanes_drain(all);
+	connector_check_drained(all);
+}
+
+static void
+on_super(void *ctx, unsigned events)
+{
+	struct connector *all = ctx;
+
+	(void)events;
+	if (role_heard(&all->role) == ST_END)
+		loop_stop(all->loop);
+}
+
+static enum status
+connector_init(struct connector *all)
+{
+	enum status st;
+
+	list_init(&all->peers);
+	list_init(&all->lanes);
+	list_init(&all->upstreams);
+	list_init(&all->bonds);
+	st = loop_new(&all->loop);
+	if (st == ST_OK)
+		st = stream_room_new(&all->room);
+	all->flow.loop = all->loop;
+	all->flow.space_n = CONNECTOR_SPACE;
+	all->flow.gather.wipes = true;
+	all->flow.space = malloc(CONNECTOR_SPACE);
+	/* What one read may bring, and what a search may have held back. */
+	all->clean_n = CONNECTOR_SPACE + (size_t)NEEDLE_MAX * NEEDLE_GROWTH * 2;
+	all->clean = malloc(all->clean_n);
+	if (st == ST_OK && (all->flow.space == NULL || all->clean == NULL))
+		st = ST_NOMEM;
+	if (st != ST_OK)
+		return st;
+	loop_timer_init(&all->tick, all->loop, on_tick, all);
+	loop_timer_init(&all->drain, all->loop, on_drain_over, all);
+	loop_timer_init(&all->alone, all->loop, on_alone, all);
+	return ST_OK;
+}
+
+static void
+connector_done(struct connector *all)
+{
+	on_drain_over(all);
+	bonds_done(all);
+	upstream_done(all);
+	list_each_safe (it, &all->peers)
+		peer_end(LIST_OF(it, struct peer, link));
+	loop_timer_clear(&all->tick);
+	loop_timer_clear(&all->drain);
+	loop_timer_clear(&all->alone);
+	loop_io_clear(&all->super);
+	ask_line_free(all->keeper);
+	ask_line_free(all->dialer);
+	loop_free(all->loop);
+	tls_roots_done(&all->roots);
+	stream_room_free(all->room);
+	free(all->flow.space);
+	free(all->clean);
+	free(all->gauges);
+}
+
+/* Answers of token services are parsed by a library that frees what it read. */
+static void
+wipe_and_free(void *p)
+{
+	if (p != NULL)
+		OPENSSL_cleanse(p, malloc_usable_size(p));
+	free(p);
+}
+
+int
+main(void)
+{
+	static struct connector all;
+	const struct role_hooks hooks = { .ctx = &all,
+					  .given = on_given,
+					  .prepare = on_prepare,
+					  .commit = on_commit,
+					  .drain = on_drain,
+					  .sandbox = on_sandbox };
+	enum status st = jail_early(ROLE_CONNECTOR, 0);
+
+	json_set_alloc_funcs(malloc, wipe_and_free);
+	if (st == ST_OK)
+		st = connector_init(&all);
+	if (st != ST_OK) {
+		(void)fprintf(stderr, "sandgate-connector: %s\n", status_code(st));
+		return 1;
+	}
+	role_start(&all.role, ROLE_CONNECTOR, &hooks);
+	role_enter(&all.role, NULL);
+	loop_io_init(&all.super, all.loop, all.role.super.fd, on_super, &all);
+	loop_io_want(&all.super, LOOP_READ);
+	loop_run(all.loop);
+	connector_done(&all);
+	return 0;
+}

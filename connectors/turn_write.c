@@ -1,0 +1,214 @@
+#include "connectors/turn_in.h"
+
+static const struct str range = { "range", 5 }, if_range = { "if-range", 8 },
+			encoding = { "accept-encoding", 15 },
+			extensions = { "sec-websocket-extensions", 24 };
+
+/* A credential is used: that is in the ledger before it goes out. */
+static enum status
+record(struct turn *t)
+{
+	CLEANUP(buf_done) struct buf host = { 0 };
+	CLEANUP(buf_done) struct buf rule = { 0 };
+	const struct image *im = t->all->role.image;
+	const struct who *w = lane_who(t->lane);
+	struct row row;
+
+	if (w == NULL)
+		return ST_UNKNOWN_SANDBOX;
+	buf_init(&host, DEST_NAME_MAX + 64);
+	buf_init(&rule, 8192);
+	dest_put(&host, &t->target.dest);
+	image_put_rule(&rule, im, t->rule);
+	row = role_row_begin(&t->all->role, ROW_CREDENTIAL, w);
+	row.turn = row.id;
+	row.host = str_of(host.p, host.len);
+	row.rule = str_of(rule.p, rule.len);
+	row.method = t->request->method;
+	row.path = t->uri.path;
+	row.connector = image_str(im, t->at->name);
+	row.secret_version = t->version;
+	return host.st == ST_OK && rule.st == ST_OK ? role_row(&t->all->role, &row)
+						    : ST_NOMEM;
+}
+
+static bool
+is_word(const struct image *im, struct str name, uint32_t first, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (str_ieq(image_word(im, first + i), name))
+			return true;
+	return false;
+}
+
+/* Echoes are looked for, so nothing may come in pieces that hide one. */
+static bool
+hides_echoes(struct str name)
+{
+	return str_ieq(name, range) || str_ieq(name, if_range) ||
+	       str_ieq(name, extensions);
+}
+
+static bool
+goes_on(const struct turn *t, const struct field *f)
+{
+	const struct image_connector *c = t->at;
+
+	/* The writer makes its own of these. */
+	if (f->token == TOKEN_TE)
+		return true;
+	if (!head_field_passes(t->request, f) || f->token == TOKEN_ACCEPT_ENCODING)
+		return false;
+	if (t->is_gathered && f->token == TOKEN_EXPECT)
+		return false;
+	if (rinse_is_on(&t->rinse) && hides_echoes(f->name))
+		return false;
+	return !is_word(t->all->role.image, f->name, c->request_strip,
+			c->request_strip_n);
+}
+
+static enum status
+put_encoding(const struct turn *t, struct head *out)
+{
+	const struct field *f = head_get(t->request, TOKEN_ACCEPT_ENCODING);
+
+	if (rinse_is_on(&t->rinse))
+		return head_add_view(out, TOKEN_ACCEPT_ENCODING, encoding,
+				     STR("identity"));
+	return f == NULL ? ST_OK : head_add_view(out, f->token, f->name, f->value);
+}
+
+/* What the operator adds replaces what the client sent under that name. */
+static enum status
+add_fields(const struct turn *t, struct head *out)
+{
+	const struct image *im = t->all->role.image;
+	const struct image_header_line *line = image_headers(im, t->at->request_add);
+	enum status st = ST_OK;
+
+	for (uint32_t i = 0; i < t->at->request_add_n && st == ST_OK; i++)
+		st = head_set(out, image_str(im, line[i].name),
+			      image_str(im, line[i].value));
+	return st;
+}
+
+/* The request as it goes on, but for its credential.  Only fields that pass are in it and
+ * no Connection, so nothing that is added can be nominated away. */
+static enum status
+make_head(struct turn *t, struct head *out)
+{
+	const struct head *in = t->request;
+	struct arena *arena = &t->arena;
+	enum status st = ST_OK;
+
+	*out = *in;
+	out->arena = arena;
+	out->fields = NULL;
+	out->fields_len = out->fields_cap = 0;
+	for (size_t i = 0; i < in->fields_len && st == ST_OK; i++) {
+		const struct field *f = &in->fields[i];
+		if (goes_on(t, f))
+			st = head_add_view(out, f->token, f->name, f->value);
+	}
+	if (st == ST_OK)
+		st = put_encoding(t, out);
+	if (st == ST_OK)
+		st = add_fields(t, out);
+	if (t->is_gathered) {
+		out->body = BODY_LENGTH;
+		out->has_length = true;
+		out->expects_continue = false;
+	}
+	return st;
+}
+
+/* What must not come back. */
+static void
+add_needles(struct turn *t, const struct auth_job *j)
+{
+	struct str secret = j->parts[AUTH_PART_SECRET], key = secret;
+
+	if (!t->at->is_redacting)
+		return;
+	if (t->has_bond) {
+		rinse_add(&t->rinse, j->token->value);
+		rinse_add(&t->rinse, j->token->session);
+		return;
+	}
+	/* USER:PASSWORD and KEYID:KEY: the latter half is the secret one. */
+	(void)str_cut(&key, ':');
+	if (key.p != NULL && (t->conf.kind == AUTH_BASIC || t->conf.kind == AUTH_SIGV4))
+		rinse_add(&t->rinse, key);
+	rinse_add(&t->rinse, secret);
+	rinse_add(&t->rinse, j->parts[AUTH_PART_SESSION_TOKEN]);
+}
+
+static enum status
+make_job(struct turn *t, struct auth_job *j)
+{
+	auth_job_init(j, &t->conf);
+	lease_views(&t->lease, j->parts);
+	if (t->has_bond)
+		j->token = &t->token.shown;
+	j->now_s = connector_now_s();
+	j->is_tls = !t->is_plain;
+	j->body = cred_since(&t->body, 0);
+	if (rinse_is_on(&t->rinse) || t->conf.kind == AUTH_MTLS)
+		return ST_OK; /* as the request goes out again, it was begun already */
+	add_needles(t, j);
+	return rinse_begin(&t->rinse);
+}
+
+/* The credential lives from here to the end of this call. */
+static enum status
+put_request(struct turn *t, struct auth_job *j)
+{
+	struct head out;
+	struct uri target = t->target;
+	struct side_msg m = { .head = &out,
+			      .uri = &target,
+			      .is_https = !t->is_plain,
+			      .is_ws = t->is_ws,
+			      .is_whole = t->request_ends && !t->is_ws };
+	enum status st = make_head(t, &out);
+
+	j->head = &out;
+	j->uri = &target;
+	if (st != ST_OK)
+		return st;
+	auth_strip(j);
+	st = auth_write(j);
+	if (st != ST_OK)
+		return st;
+	out.length = t->is_gathered ? j->body.n : out.length;
+	m.last = j->last;
+	m.last_n = j->last_n;
+	side_put_head(t->leg, &m);
+	if (t->is_gathered) {
+		if (j->body.n > 0)
+			side_put_body(t->leg, j->body);
+		side_put_end(t->leg, &out, NULL);
+	}
+	/* Views of the credential end with it: what isn't sent is copied. */
+	st = side_flush(t->leg);
+	return st == ST_AGAIN || st == ST_END ? ST_OK : st;
+}
+
+void
+turn_forward(struct turn *t)
+{
+	struct auth_job j;
+	enum status st = make_job(t, &j);
+
+	if (st == ST_OK && t->conf.kind != AUTH_PASSTHROUGH)
+		st = record(t);
+	if (st == ST_OK)
+		st = put_request(t, &j);
+	auth_job_done(&j);
+	lease_done(&t->lease);
+	t->has_lease = false;
+	if (st != ST_OK)
+		turn_refuse(t, st);
+	else
+		turn_to(t, TURN_FORWARD);
+}
