@@ -57,6 +57,19 @@ put_list(struct buf *b, const struct image *im, const struct member *m)
 	buf_put(b, STR("],"));
 }
 
+static void
+put_connector(struct buf *b, const struct image *im, const struct image_rule *r)
+{
+	size_t n;
+	const struct image_connector *c = image_connectors(im, &n);
+
+	if (r->connector >= n)
+		return;
+	buf_put(b, STR("\"connector\":"));
+	buf_put_json(b, image_str(im, c[r->connector].name));
+	buf_putc(b, ',');
+}
+
 void
 describe_rule(struct buf *b, const struct image *im, uint32_t rule)
 {
@@ -70,12 +83,14 @@ describe_rule(struct buf *b, const struct image *im, uint32_t rule)
 		{ "ports", IMAGE_PORTS, r->ports, r->ports_n },
 		{ "methods", IMAGE_WORDS, r->methods, r->methods_n },
 		{ "paths", IMAGE_WORDS, r->paths, r->paths_n },
+		{ "query", IMAGE_WORDS, r->query, r->query_n },
 	};
 
 	need(rule < n);
 	buf_putc(b, '{');
 	for (size_t i = 0; i < COUNT_OF(members); i++)
 		put_list(b, im, &members[i]);
+	put_connector(b, im, r);
 	buf_putf(b, "\"protocol\":\"%s\",\"rule\":", r->is_tcp ? "tcp" : "http");
 	buf_init(&where, 8192);
 	image_put_rule(&where, im, rule);

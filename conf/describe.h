@@ -6,8 +6,8 @@
  */
 #include "conf/image.h"
 
-/* {"name","mode","allow":[{"hosts","cidrs","ports","protocol","methods","paths","rule"}],
- *  "deny":[...]}; the buf fails when it is too small. */
+/* {"name","mode","allow":[{"hosts","cidrs","ports","methods","paths","query","connector",
+ *  "protocol","rule"}],"deny":[...]}; the buf fails when it is too small. */
 void describe_policy(struct buf *b, const struct image *im, uint32_t policy);
 /* Distinct single ports of its allow rules, at most max; returns how many. */
 size_t describe_ports(const struct image *im, uint32_t policy, uint16_t *ports,
