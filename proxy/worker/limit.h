@@ -25,6 +25,7 @@ struct limit {
 	uint32_t pending;        /* of these, silent for a second and longer */
 	struct image_limits max; /* a copy: survives a reload */
 	struct limit_bucket connections, requests;
+	struct limit_bucket mints, refusals; /* meet.c */
 	uint64_t bytes; /* both directions */
 };
 

@@ -7,10 +7,15 @@
 #include "proxy/http/head.h"
 #include "proxy/http/hello.h"
 #include "proxy/worker/deny.h"
+#include "proxy/worker/meet.h"
 #include "proxy/worker/tunnel.h"
 #include "proxy/worker/visit.h"
 
-enum { PEEK_METHOD_MAX = 24 };
+/* INSIDE: what filters may want and a tunnel hides. */
+enum {
+	PEEK_METHOD_MAX = 24,
+	INSIDE = NEEDS_BODY | NEEDS_RESPONSE | NEEDS_RESPONSE_BODY
+};
 
 struct peek {
 	struct loop_timer timer;
@@ -112,8 +117,16 @@ peek_decide(struct conn *c, enum policy_way way, struct str bytes, enum status s
 	conn_exchange(c, &x);
 	x.way = way;
 	x.dest = &c->dest;
+	x.needs_bytes = way == WAY_TLS && (exchange_needs() & INSIDE) != 0;
 	if (exchange_run(&x, PHASE_HELLO) != VERDICT_NEXT) {
-		deny(c, &x);
+		if (way != WAY_TLS || !meet_refuse(c, &x, bytes))
+			deny(c, &x);
+		return;
+	}
+	/* Ending TLS here ends ECH with it. */
+	if (x.action == ACTION_INTERCEPT || (spoilt == ST_ECH && meet_is_trusted(c))) {
+		exchange_done(&x);
+		meet_start(c, bytes, x.action == ACTION_INTERCEPT);
 		return;
 	}
 	/* Reasons in the bytes themselves come second: that the name isn't allowed at

@@ -232,6 +232,7 @@ turn_over(struct turn *t)
 		stats_add(t->c->w->role.stats, STAT_TUNNELS_OPEN, -1);
 	turn_to(t, TURN_OVER);
 	dial_cancel(t->dial);
+	reach_cancel(t->reach);
 	if (t->ask_seq != 0 && t->c->w->ledger != NULL)
 		ask_cancel(t->c->w->ledger, t->ask_seq);
 	turn_drop_leg(t);

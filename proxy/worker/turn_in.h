@@ -13,6 +13,7 @@
  * Only if a filter looks at bodies do they go through a sieve.
  */
 #include "proxy/worker/dial.h"
+#include "proxy/worker/reach.h"
 #include "proxy/worker/turn.h"
 
 enum turn_state { TURN_HEAD, TURN_OPEN, TURN_FORWARD, TURN_CARRY, TURN_OVER };
@@ -52,7 +53,8 @@ struct turn {
 	unsigned needs;      /* of all filters */
 	uint64_t generation; /* of the policy when the host was asked for */
 	struct dial *dial;
-	uint32_t ask_seq; /* the ledger is asked for a page; 0: it isn't */
+	struct reach *reach; /* TLS with the host that was dialled */
+	uint32_t ask_seq;    /* the ledger is asked for a page; 0: it isn't */
 	uint64_t body_bytes;
 	uint64_t rowed_ms, rowed_bytes; /* CARRY: the last row */
 	uint32_t interim;

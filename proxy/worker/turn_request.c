@@ -60,6 +60,7 @@ turn_describe(struct turn *t)
 	conn_exchange(t->c, x);
 	t->has_exchange = true;
 	x->way = WAY_HTTP;
+	x->is_tls = t->is_https;
 	x->method = t->request->method;
 	x->request = t->request;
 	x->begun_ms = t->begun_ms;
@@ -135,18 +136,16 @@ key_of(const struct turn *t)
 }
 
 static void
-connected(struct turn *t, int fd)
+connected(struct turn *t, struct stream *s, pool_make_fn make)
 {
 	struct worker *w = t->c->w;
 	struct pool_key key = key_of(t);
-	struct stream stream;
 	struct leg_start start = { .flow = &w->flow,
-				   .stream = &stream,
+				   .stream = s,
 				   .limits = &w->leg_limits,
 				   .is_https = t->is_https };
+	struct kept *k = pool_add(w->pool, &key, make, &start, &t->leg);
 
-	stream_plain(&stream, fd);
-	struct kept *k = pool_add(w->pool, &key, leg_h1_new, &start, &t->leg);
 	if (k == NULL) {
 		turn_refuse(t, ST_NOMEM);
 		return;
@@ -157,16 +156,42 @@ connected(struct turn *t, int fd)
 }
 
 static void
+reached(void *ctx, const struct reached *r)
+{
+	struct turn *t = ctx;
+
+	t->reach = NULL;
+	if (r->st == ST_OK) {
+		connected(t, r->stream, r->make);
+	} else {
+		t->x.detail = str_from(r->words);
+		turn_refuse(t, r->st);
+	}
+	turn_settle(t);
+}
+
+static enum status
+reach(struct turn *t, int fd)
+{
+	struct stream plain;
+
+	if (t->is_https)
+		return reach_start(t->c->w, fd, &t->uri.dest, reached, t, &t->reach);
+	stream_plain(&plain, fd);
+	connected(t, &plain, leg_h1_new);
+	return ST_OK;
+}
+
+static void
 dialed(void *ctx, const struct dial_result *r)
 {
 	struct turn *t = ctx;
 
 	t->dial = NULL;
 	dial_note(r, &t->x);
-	if (r->st != ST_OK)
-		turn_refuse(t, r->st);
-	else
-		connected(t, r->fd);
+	enum status st = r->st == ST_OK ? reach(t, r->fd) : r->st;
+	if (st != ST_OK)
+		turn_refuse(t, st);
 	turn_settle(t);
 }
 

@@ -125,29 +125,47 @@ static const struct conn_owner visit_owner = {
 	.resume = visit_resume,
 };
 
-void
-visit_start(struct conn *c, struct str seen)
+/* s: set up, and moved away; NULL: a plain one is made. */
+static void
+begin(struct conn *c, struct stream *s, struct str seen)
 {
 	struct visit *v = calloc(1, sizeof *v);
 	struct front_start start = { .flow = &c->w->flow,
 				     .io = &c->io,
 				     .hooks = &hooks,
 				     .limits = &c->w->front_limits,
-				     .ctx = v };
+				     .ctx = v,
+				     .is_https = s != NULL };
 
-	if (v != NULL) {
-		start.stream = &v->stream;
-		stream_plain(&v->stream, c->io.fd);
-		v->front = front_h1_new(&start);
-	}
-	if (v == NULL || v->front == NULL) {
-		free(v);
+	if (v == NULL) {
 		deny_because(c, ST_NOMEM);
 		return;
 	}
 	v->c = c;
 	list_init(&v->turns);
-	c->form = FORM_HTTP;
+	if (s != NULL)
+		stream_move(&v->stream, s);
+	else
+		stream_plain(&v->stream, c->io.fd);
+	start.stream = &v->stream;
+	v->front = front_h1_new(&start);
 	conn_take(c, &visit_owner, v, c->io.fn);
-	front_go(v->front, seen);
+	if (v->front == NULL)
+		deny_because(c, ST_NOMEM);
+	else
+		front_go(v->front, seen);
+}
+
+void
+visit_start(struct conn *c, struct str seen)
+{
+	c->form = FORM_HTTP;
+	begin(c, NULL, seen);
+}
+
+void
+visit_start_stream(struct conn *c, struct stream *s)
+{
+	c->form = FORM_CLOSE; /* plain words would break the records */
+	begin(c, s, (struct str){ 0 });
 }

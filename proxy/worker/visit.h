@@ -21,5 +21,7 @@ struct visit {
 };
 
 void visit_start(struct conn *c, struct str seen);
+/* The same inside TLS that was ended here for c->dest; s is moved away. */
+void visit_start_stream(struct conn *c, struct stream *s);
 
 #endif

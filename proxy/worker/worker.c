@@ -8,6 +8,7 @@
 #include "proxy/worker/conn.h"
 #include "proxy/worker/deny.h"
 #include "proxy/worker/door.h"
+#include "proxy/worker/mint.h"
 #include "proxy/worker/pool.h"
 #include "proxy/worker/start.h"
 
@@ -77,6 +78,8 @@ on_lost(void *ctx, struct ask_line *line, enum status why)
 		w->control = NULL;
 	if (w->ledger == line)
 		w->ledger = NULL;
+	if (w->keeper == line)
+		w->keeper = NULL;
 	ask_line_free(line);
 	loop_timer_set(&w->alone, ROLE_ALONE_MS);
 }
@@ -109,6 +112,9 @@ given_line(struct worker *w, uint32_t index, struct ask_msg *m)
 		break;
 	case ROLE_LEDGER:
 		slot = &w->ledger;
+		break;
+	case ROLE_KEEPER:
+		slot = &w->keeper;
 		break;
 	default:
 		return ST_OK; /* of a role that this worker never asks */
@@ -216,6 +222,18 @@ renew_numbers(struct worker *w)
 	};
 }
 
+static enum status
+on_prepare(void *ctx, const struct image *im, struct ask_msg *m)
+{
+	struct worker *w = ctx;
+	enum status st = tls_roots_prepare(&w->roots, im, m);
+
+	if (st != ST_OK)
+		log_error(&w->role.log, "the authorities for hosts do not parse: %s",
+			  status_code(st));
+	return st;
+}
+
 /* Super hears that the policy is in force after this has returned. */
 static void
 on_commit(void *ctx, const struct image *old)
@@ -223,6 +241,7 @@ on_commit(void *ctx, const struct image *old)
 	struct worker *w = ctx;
 
 	renew_numbers(w);
+	(void)tls_roots_commit(&w->roots); /* legs go with their policy */
 	limits_renew(&w->limits, w->role.image, w->role.who);
 	pool_flush(w->pool, w->role.generation);
 	if (old == NULL)
@@ -303,6 +322,7 @@ on_super(void *ctx, unsigned events)
 
 const struct role_hooks worker_hooks = {
 	.given = on_given,
+	.prepare = on_prepare,
 	.commit = on_commit,
 	.drain = on_drain,
 	.sandbox = on_sandbox,
@@ -326,6 +346,10 @@ worker_init(struct worker *w, struct role_hooks *hooks)
 	w->flow.space_n = WORKER_SPACE;
 	if (st == ST_OK)
 		st = pool_new(&w->flow, &w->pool);
+	if (st == ST_OK)
+		st = stream_room_new(&w->room);
+	if (st == ST_OK)
+		st = mint_new(w->loop, &w->keeper, &w->mint);
 	if (st != ST_OK)
 		return st;
 	loop_timer_init(&w->tick, w->loop, on_tick, w);
@@ -357,8 +381,12 @@ worker_done(struct worker *w)
 	ask_line_free(w->dialer);
 	ask_line_free(w->control);
 	ask_line_free(w->ledger);
+	ask_line_free(w->keeper);
 	pool_free(w->pool);
+	mint_free(w->mint);
+	tls_roots_done(&w->roots);
 	loop_free(w->loop);
+	stream_room_free(w->room);
 	limits_done(&w->limits);
 	synth_close(w->synth);
 	free(w->space);

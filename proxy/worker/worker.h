@@ -8,9 +8,11 @@
 #include "proxy/base/list.h"
 #include "proxy/flow/front.h"
 #include "proxy/flow/leg.h"
+#include "proxy/flow/tls_roots.h"
 #include "proxy/io/role.h"
 #include "proxy/worker/limit.h"
 
+struct mint;  /* leaves for hosts that are intercepted, mint.c */
 struct pool;  /* upstream connections kept for HTTP, pool.c */
 struct synth; /* synthetic addresses, proxy/io/synth.h */
 
@@ -24,12 +26,16 @@ struct worker {
 	struct role_self role;
 	struct loop *loop;
 	struct loop_io super;
-	struct ask_line *dialer, *control, *ledger; /* NULL while there is none */
-	struct list doors;                          /* struct door, door.h */
-	struct list conns;                          /* struct conn */
+	struct ask_line *dialer, *control, *ledger,
+		*keeper;   /* NULL while there is none */
+	struct list doors; /* struct door, door.h */
+	struct list conns; /* struct conn */
 	struct limits limits;
 	struct pool *pool;
 	struct synth *synth;
+	struct mint *mint;
+	struct tls_roots roots;   /* whom hosts are verified against */
+	struct stream_room *room; /* of all TLS streams */
 	char *space; /* WORKER_SPACE bytes; valid within one callback, for whoever reads
 		      */
 	struct flow flow; /* the same space */
