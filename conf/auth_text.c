@@ -58,9 +58,8 @@ auth_has_user(struct str s)
 	return false;
 }
 
-/* Everybody's: it is asked for without a user. */
-static bool
-is_shared_secret(struct str s)
+bool
+auth_is_shared_secret(struct str s)
 {
 	return is_secret(s) && !auth_has_user(s);
 }
@@ -137,9 +136,11 @@ static const struct auth_text texts[] = {
 	     "a name in the vault: letters, digits, `-`, `_`, `.` and `/`; {user} may "
 	     "be a "
 	     "whole part of it"),
-	TEXT(client_secret, is_shared_secret, "a name in the vault, without {user}"),
-	TEXT(session_token, is_shared_secret, "a name in the vault, without {user}"),
-	TEXT(certificate, is_shared_secret, "a name in the vault, without {user}"),
+	TEXT(client_secret, auth_is_shared_secret,
+	     "a name in the vault, without {user}"),
+	TEXT(session_token, auth_is_shared_secret,
+	     "a name in the vault, without {user}"),
+	TEXT(certificate, auth_is_shared_secret, "a name in the vault, without {user}"),
 	TEXT(user, is_basic_user, "printable ASCII without `:`"),
 	TEXT(client_id, auth_is_printable, "printable ASCII"),
 	TEXT(audience, auth_is_printable, "printable ASCII"),

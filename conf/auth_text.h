@@ -23,5 +23,7 @@ struct auth_text { /* a key whose value is one text */
 const struct auth_text *auth_text_by_key(struct str key); /* NULL: no such key */
 bool auth_is_printable(struct str s);                     /* ASCII, not empty */
 bool auth_has_user(struct str secret);                    /* holds {user} */
+/* A name in the vault that is asked for without a user. */
+bool auth_is_shared_secret(struct str s);
 
 #endif

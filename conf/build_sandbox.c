@@ -1,6 +1,7 @@
 /* sandboxes: who there is, and by what each is known. */
 #include <string.h>
 
+#include "conf/auth_text.h"
 #include "conf/build.h"
 #include "conf/policy.h"
 #include "conf/value.h"
@@ -100,10 +101,15 @@ on_token_sha256(struct build *b, const struct node *n, void *ctx)
 static void
 on_token(struct build *b, const struct node *n, void *ctx)
 {
-	(void)ctx;
-	report_error(b->report, n->key_at,
-		     "`token` needs the vault, which is not available yet; use "
-		     "`token_sha256`");
+	struct str s;
+
+	if (!value_text(b->report, n, &s))
+		return;
+	if (auth_is_shared_secret(s))
+		((struct sandbox *)ctx)->image.token = draft_str(b->draft, s);
+	else
+		report_error(b->report, n->at,
+			     "`token` is a name in the vault, not the token itself");
 }
 
 static struct image_ref
@@ -298,6 +304,10 @@ on_sandbox(struct build *b, const struct node *n, void *ctx)
 		return;
 	if (node_get(n, STR("id")) == NULL)
 		report_error(b->report, n->at, "`id` is missing");
+	if (node_get(n, STR("token")) != NULL &&
+	    node_get(n, STR("token_sha256")) != NULL)
+		report_error(b->report, n->at,
+			     "`token` and `token_sha256`: one of them is enough");
 	if (node_get(n, STR("policy")) == NULL)
 		report_warning(b->report, n->at,
 			       "no `policy`: nothing is allowed here");

@@ -64,6 +64,7 @@ struct image_listener {
 struct image_sandbox {
 	struct image_ref id, user, agent, session, tenant;
 	uint8_t token_hash[32];      /* SHA-256 of the token, all zero: none */
+	struct image_ref token;      /* or its name in the vault of its tenant */
 	uint32_t sources, sources_n; /* see image_sources() */
 	uint32_t policy;             /* index or POLICY_NONE */
 	uint32_t limits;             /* index of a limits record, 0: the defaults */

@@ -90,7 +90,7 @@ sandboxes_fit(const struct image *im)
 	for (size_t i = 0; i < n; i++) {
 		if (!ref_fits(im, s[i].id) || !ref_fits(im, s[i].user) ||
 		    !ref_fits(im, s[i].agent) || !ref_fits(im, s[i].session) ||
-		    !ref_fits(im, s[i].tenant) ||
+		    !ref_fits(im, s[i].tenant) || !ref_fits(im, s[i].token) ||
 		    !range_fits(im, IMAGE_ADDRS, s[i].sources, s[i].sources_n))
 			return false;
 		if ((s[i].policy != POLICY_NONE &&

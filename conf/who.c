@@ -139,7 +139,8 @@ handle_after(const struct who_table *t, const struct image *im, uint32_t handle)
 	old += handle - 1;
 	s = image_sandbox_by_id(im, image_str(t->image, old->id));
 	if (s == NULL ||
-	    memcmp(s->token_hash, old->token_hash, sizeof s->token_hash) != 0)
+	    memcmp(s->token_hash, old->token_hash, sizeof s->token_hash) != 0 ||
+	    !str_eq(image_str(im, s->token), image_str(t->image, old->token)))
 		return HANDLE_NONE;
 	return 1 + (uint32_t)(s - image_sandboxes(im, &n));
 }

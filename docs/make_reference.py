@@ -66,6 +66,11 @@ meet different workers may use its limits in each of these.
 SHA-256, in hex, of the token that it sends with its id. A sandbox that is attached needs
 neither.
 .TP
+.B token
+Instead of it the name of the token in the vault, of the same tenant: what
+.B sandgate vault rotate
+puts there is good at once, and the one before for its grace.
+.TP
 .BR user ,\\  agent ,\\  session ,\\  tenant
 For the ledger.
 .TP
@@ -408,7 +413,7 @@ def structure():
             "name": text, "kind": {"enum": ["transparent", "proxy", "dns"]}, "address": text,
             "tproxy": {"type": "boolean"}}, ["name", "kind", "address"])},
         "sandboxes": {"type": "array", "items": mapping({
-            "id": text, "source": several(text, 8), "token_sha256": {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"},
+            "id": text, "source": several(text, 8), "token_sha256": {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}, "token": text,
             "user": text, "agent": text, "session": text, "tenant": text, "policy": text,
             "trusts_ca": {"type": "boolean"},
             "limits": mapping({key: {"type": ["integer", "string"]} for key in limits})}, ["id"])},

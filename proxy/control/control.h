@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "proxy/base/list.h"
+#include "proxy/base/map.h"
 #include "proxy/http/h1_body.h"
 #include "proxy/http/h1_read.h"
 #include "proxy/io/listen.h"
@@ -70,6 +71,7 @@ struct control {
 	struct super_call calls[CONTROL_CALLS];
 	uint32_t last_seq;
 	struct ask_rate asked[ASK_COUNT]; /* of super */
+	struct map digests;               /* see digest.h */
 	uint64_t failures_ms;             /* failed logins: start of this second */
 	unsigned failures;
 };

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "proxy/base/num.h"
-#include "proxy/control/control.h"
+#include "proxy/control/digest.h"
 #include "proxy/io/sock.h"
 
 /* Lines to other roles. */
@@ -163,6 +163,7 @@ main(void)
 		return 1;
 	}
 	list_init(&c->conns);
+	map_init(&c->digests, DIGEST_NAMES);
 	c->super_uid = super_uid();
 	role_start(&c->role, ROLE_CONTROL, &hooks);
 	role_enter(&c->role, NULL);

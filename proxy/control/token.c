@@ -2,8 +2,10 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "proxy/control/control.h"
+#include "proxy/base/num.h"
+#include "proxy/control/digest.h"
 #include "proxy/io/sock.h"
 
 enum { FAILURES_PER_SECOND = 20 };
@@ -58,21 +60,22 @@ failed(struct control *c)
 	return ++c->failures > FAILURES_PER_SECOND ? ST_LIMIT_RATE : ST_AUTH_FAILED;
 }
 
+/* ST_AGAIN: only the keeper knows.  An unknown id costs the same as a wrong token. */
 static enum status
-check(struct control *c, struct str id, struct str token, uint32_t *ret_handle)
+check(struct control *c, struct str id, const uint8_t hash[32])
 {
 	static const uint8_t none[32] = { 0 };
 	const struct image_sandbox *s = image_sandbox_by_id(c->role.image, id);
-	const struct who *w = who_by_id(c->role.who, id);
-	uint8_t hash[32];
-
-	/* An unknown id costs the same as a wrong token. */
-	token_hash(token, hash);
 	bool is_right = token_hash_eq(hash, s == NULL ? none : s->token_hash);
-	if (s == NULL || w == NULL || !is_right || token_hash_eq(hash, none))
+
+	if (s == NULL || who_by_id(c->role.who, id) == NULL)
 		return failed(c);
-	*ret_handle = w->handle;
-	return ST_OK;
+	if (s->token.length == 0)
+		return is_right && !token_hash_eq(hash, none) ? ST_OK : failed(c);
+	const struct digest *d = digest_cached(c, s, DIGEST_GOOD_MS);
+	if (d != NULL && digest_has(d, hash))
+		return ST_OK;
+	return digest_cached(c, s, DIGEST_FRESH_MS) != NULL ? failed(c) : ST_AGAIN;
 }
 
 static bool
@@ -151,7 +154,7 @@ grant(struct control *c, int fd, const struct login *login)
 	CLEANUP(buf_done) struct buf b = { 0 };
 	struct granted *g;
 	uint64_t cookie = 0;
-	enum status st = fd < 0 ? ST_BAD_MESSAGE : sock_cookie(fd, &cookie);
+	enum status st = sock_cookie(fd, &cookie);
 
 	if (st != ST_OK)
 		return st;
@@ -174,18 +177,91 @@ grant(struct control *c, int fd, const struct login *login)
 	return st;
 }
 
+static void
+login_end(struct control *c, struct login *login, struct str id, int fd)
+{
+	const struct who *w = who_by_id(c->role.who, id);
+
+	login->generation = c->role.generation;
+	if (w != NULL)
+		login->handle = w->handle;
+	enum status st = w == NULL ? failed(c) : grant(c, fd, login);
+	if (st != ST_OK)
+		answer(c, login, st);
+}
+
+struct waiting { /* for what the keeper says of a token */
+	struct control *control;
+	struct login login;
+	uint8_t hash[32];
+	char id[STR_NAME_MAX];
+	size_t id_n;
+	int fd;
+};
+
+static void
+digest_told(void *ctx, enum status st, const struct digest *d)
+{
+	struct waiting *w = ctx;
+	struct control *c = w->control;
+	/* That there is no such token is told as any wrong one. */
+	bool is_wrong = st == ST_NO_SECRET || (st == ST_OK && !digest_has(d, w->hash));
+
+	if (is_wrong)
+		st = failed(c);
+	if (is_line(c, w->login.line)) {
+		if (st == ST_OK)
+			login_end(c, &w->login, str_of(w->id, w->id_n), w->fd);
+		else
+			answer(c, &w->login, st);
+	}
+	(void)close(w->fd);
+	free(w);
+}
+
+static enum status
+ask_keeper(struct control *c, const struct login *login, struct str id,
+	   const uint8_t hash[32], int fd)
+{
+	const struct image_sandbox *s = image_sandbox_by_id(c->role.image, id);
+	struct waiting *w = s == NULL ? NULL : calloc(1, sizeof *w);
+
+	if (w == NULL)
+		return ST_NOMEM;
+	*w = (struct waiting){ .control = c, .login = *login, .fd = fd };
+	memcpy(w->hash, hash, sizeof w->hash);
+	w->id_n = num_min(id.n, sizeof w->id);
+	memcpy(w->id, id.p, w->id_n);
+	enum status st = digest_ask(c, s, digest_told, w);
+	if (st != ST_OK)
+		free(w);
+	return st == ST_AGAIN ? ST_LIMIT_RATE : st;
+}
+
 void
 token_heard(struct control *c, struct ask_line *line, struct ask_msg *m)
 {
 	struct login login = { line, m->seq, HANDLE_NONE, c->role.generation };
 	struct wire w = wire_from(m->body);
 	struct str id = wire_str(&w), token = wire_str(&w);
+	uint8_t hash[32];
 	enum status st = wire_end(&w);
 
+	if (st == ST_OK && m->fds_n == 0)
+		st = ST_BAD_MESSAGE;
+	token_hash(token, hash);
 	if (st == ST_OK)
-		st = check(c, id, token, &login.handle);
-	if (st == ST_OK)
-		st = grant(c, m->fds_n > 0 ? m->fds[0] : -1, &login);
-	if (st != ST_OK)
-		answer(c, &login, st);
+		st = check(c, id, hash);
+	if (st == ST_OK) {
+		login_end(c, &login, id, m->fds[0]);
+		return;
+	}
+	if (st == ST_AGAIN) {
+		int fd = ask_msg_take(m, 0);
+		st = ask_keeper(c, &login, id, hash, fd);
+		if (st == ST_OK)
+			return;
+		(void)close(fd);
+	}
+	answer(c, &login, st);
 }

@@ -69,7 +69,8 @@ login_is_possible(const struct image *im)
 	const struct image_sandbox *all = image_sandboxes(im, &n);
 
 	for (size_t i = 0; i < n; i++)
-		if (!str_eq(str_of(all[i].token_hash, sizeof(all[i].token_hash)),
+		if (all[i].token.length > 0 ||
+		    !str_eq(str_of(all[i].token_hash, sizeof(all[i].token_hash)),
 			    str_of(none, sizeof(none))))
 			return true;
 	return false;

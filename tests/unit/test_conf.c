@@ -214,9 +214,9 @@ static const struct row rows[] = {
 	  "t.yaml:4:32: 0 addresses; 1 to 8 may stand here\n"
 	  "t.yaml:5:32: 9 addresses; 1 to 8 may stand here\n"
 	  "t.yaml:6:32: a mapping where a list belongs\n" },
-	{ "sandboxes: [{id: a, token: x/y, policy: p}]\npolicies: {p: {allow: []}}\n",
-	  "t.yaml:1:21: `token` needs the vault, which is not available yet; use "
-	  "`token_sha256`\n" },
+	{ "sandboxes: [{id: a, token: '{user}/y', policy: p}]\npolicies: {p: {allow: "
+	  "[]}}\n",
+	  "t.yaml:1:28: `token` is a name in the vault, not the token itself\n" },
 	{ "sandboxes: [{source: 10.0.0.999, policy: p}]\npolicies: {p: {allow: []}}\n",
 	  "t.yaml:1:13: `id` is missing\n"
 	  "t.yaml:1:22: `10.0.0.999` is not an IP address\n" },
