@@ -421,6 +421,8 @@ h2_keep(struct h2_stream *s, const struct head *h, struct arena *ret_a,
 void
 h2_credit(struct h2_stream *s, size_t n)
 {
+	if (s->is_ours) /* a reset gave all of it back */
+		return;
 	need(n <= s->uncredited);
 	s->uncredited -= n;
 	if (n > 0)
@@ -432,8 +434,8 @@ h2_reset(struct h2_stream *s, uint32_t code)
 {
 	if (s->is_ours)
 		return;
-	s->is_ours = s->is_dead = true;
 	h2_credit(s, s->uncredited);
+	s->is_ours = s->is_dead = true;
 	ring_done(&s->held);
 	s->lent = (struct str){ NULL, 0 };
 	(void)nghttp2_submit_rst_stream(s->h->session, NGHTTP2_FLAG_NONE, s->id, code);

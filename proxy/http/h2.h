@@ -151,7 +151,8 @@ void h2_leave(struct h2_stream *s);
 
 void h2_own(struct h2_stream *s, void *owner);
 void *h2_owner(const struct h2_stream *s);
-/* Take the head of an event, or its trailers, out of the stream.  *ret_a is set up. */
+/* Take the head of an event, or its trailers, out of the stream, where it is then empty.
+ * *ret_a is set up. */
 void h2_keep(struct h2_stream *s, const struct head *h, struct arena *ret_a,
 	     struct head *ret_h);
 

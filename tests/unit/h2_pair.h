@@ -5,6 +5,7 @@
  * in the words of HTTP/1: one event a line.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "proxy/base/num.h"
 #include "proxy/http/h1_read.h"
