@@ -28,6 +28,7 @@
 
 struct head;
 struct exchange;
+struct placeholders;
 
 enum verdict { /* from best to worst */
 	       VERDICT_NEXT,
@@ -56,7 +57,7 @@ enum { /* what a filter must see; the union decides tunnel or intercept */
 };
 
 enum filter_budget { BUDGET_CONNECTION, BUDGET_REQUEST };
-enum filter_record { RECORD_START, RECORD_END };
+enum filter_record { RECORD_START, RECORD_END, RECORD_ALARM };
 
 struct filter_host {
 	size_t size; /* of this struct, as the worker knows it */
@@ -67,11 +68,14 @@ struct filter_host {
 	/* A filter that said HOLD has its answer: the core goes on in a later turn of
 	 * the loop.  Never from inside a phase. */
 	void (*resume)(struct exchange *x);
+	/* What this sandbox was given to show in place of credentials
+	 * (conf/placeholder.h), for this generation; NULL: nothing. */
+	const struct placeholders *(*placeholders)(struct exchange *x);
 };
 
 /*
  * One tunnel or one request with its response.  Owner: the core, which sets the first
- * two groups anew before each phase.  Filters write reason, rule, action, observed.
+ * two groups anew before each phase.  Filters write reason, rule, action, observed, needs.
  */
 struct exchange {
 	const struct filter_host *host;
@@ -87,6 +91,7 @@ struct exchange {
 	struct str method, path, query; /* WAY_HTTP; path without query */
 	struct head *request;           /* WAY_HTTP */
 	struct head *response;          /* from on_response on */
+	const struct head *trailers;    /* of the request, at its last on_body */
 	char address[56]; /* what was dialled, address:port, NUL-terminated */
 	char country[4];
 
@@ -100,6 +105,7 @@ struct exchange {
 	bool is_held, is_started, is_done; /* is_started: a START was recorded */
 	bool is_resumed;                   /* the filter that held has its answer */
 	uint8_t at;                        /* the filter that said HOLD */
+	unsigned needs; /* NEEDS_..., of this exchange alone: added in on_request */
 
 	uint64_t id;       /* of the first row; 0: none written */
 	uint64_t last_row; /* id of the newest one, written or refused */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "proxy/base/clock.h"
+#include "proxy/base/enc.h"
 #include "proxy/io/sock.h"
 
 void
@@ -94,6 +95,18 @@ given_stats(struct role_self *r, struct ask_msg *m)
 }
 
 static enum status
+given_shapes(struct role_self *r, struct str text)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	buf_init(&b, sizeof(r->shapes.bytes));
+	if (!enc_get_hex(&b, text) || b.len != sizeof(r->shapes.bytes))
+		return ST_BAD_MESSAGE;
+	memcpy(r->shapes.bytes, b.p, b.len);
+	return ST_OK;
+}
+
+static enum status
 given_other(struct role_self *r, enum give kind, uint32_t index, struct str text,
 	    struct ask_msg *m)
 {
@@ -115,6 +128,8 @@ heard_give(struct role_self *r, struct ask_msg *m)
 		return ST_BAD_MESSAGE;
 	if (kind == GIVE_SLOT)
 		return given_slot(r, index, text);
+	if (kind == GIVE_SHAPES)
+		return given_shapes(r, text);
 	if (kind == GIVE_RING)
 		return given_ring(r, m);
 	if (kind == GIVE_STATS && (r->self != ROLE_CONTROL || index == r->slot))

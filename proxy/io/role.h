@@ -17,6 +17,7 @@
  */
 #include "conf/who.h"
 #include "proxy/base/log.h"
+#include "proxy/base/sip.h"
 #include "proxy/io/jail.h"
 #include "proxy/io/rowring.h"
 #include "proxy/io/stats.h"
@@ -45,6 +46,8 @@ enum give {
 	 * the indices of a new policy differ.  COMMIT and the same sockets, with their
 	 * new indices, follow at once. */
 	GIVE_UNLISTEN,
+	GIVE_SHAPES, /* workers, connectors, control: text: what placeholders are drawn from,
+		      * 32 hex digits */
 	GIVE_COUNT
 };
 
@@ -81,6 +84,7 @@ struct role_self {
 	struct rowring *ring; /* NULL for roles that write no rows */
 	int bell;             /* of the ring */
 	struct row_ids ids;
+	struct sip_key shapes; /* GIVE_SHAPES; zero for roles that have no use for it */
 	struct stats *stats;
 	const struct role_hooks *hooks;
 	char *space; /* for ask_recv */

@@ -186,6 +186,8 @@ give_all(struct slot *slot)
 
 	if (st == ST_OK)
 		st = give_memory(slot);
+	if (st == ST_OK)
+		st = shapes_give(slot);
 	if (st == ST_OK && slot->role == ROLE_LEDGER)
 		st = give_rings(slot);
 	if (st == ST_OK && slot->role == ROLE_CONTROL)

@@ -93,6 +93,8 @@ make_all(struct super *s, struct buf *why)
 
 	if (st == ST_OK)
 		st = state_open(s, why);
+	if (st == ST_OK)
+		st = shapes_open(s, why);
 	s->workers_n = count_workers(s);
 	if (st == ST_OK)
 		st = slots_make(s);

@@ -103,6 +103,7 @@ struct super {
 	gid_t gid;
 	struct buf state_dir;
 	int state_fd, lock_fd;
+	struct sip_key shapes; /* what placeholders are drawn from */
 	int synth_fds[2]; /* to write, to read */
 	int admin_fd;
 	bool admin_is_unix;
@@ -177,6 +178,9 @@ enum status bind_admin(struct super *s, struct buf *why) MUSTCHECK;
 
 /* state.c: the state directory */
 enum status state_open(struct super *s, struct buf *why) MUSTCHECK;
+/* shapes.c: what placeholders are drawn from; give it to those who use it. */
+enum status shapes_open(struct super *s, struct buf *why) MUSTCHECK;
+enum status shapes_give(struct slot *slot) MUSTCHECK;
 /* After a death of super its ledger goes on until the rings are empty: wait for it. */
 enum status state_await_ledger(struct super *s, struct buf *why) MUSTCHECK;
 /* A directory below it that only this role's user may enter. */

@@ -6,6 +6,7 @@
 
 #include "proxy/io/sock.h"
 #include "proxy/io/synth.h"
+#include "proxy/worker/credentials.h"
 #include "proxy/worker/deny.h"
 #include "proxy/worker/peek.h"
 #include "proxy/worker/proxy_in.h"
@@ -32,6 +33,8 @@ host_record(struct exchange *x, enum filter_record what)
 		{ ROW_REQUEST, ROW_RESPONSE },
 	};
 
+	if (what == RECORD_ALARM)
+		return conn_row(x->core, x, ROW_ALARM);
 	return conn_row(x->core, x, kinds[x->way == WAY_HTTP][what == RECORD_END]);
 }
 
@@ -53,11 +56,22 @@ host_resume(struct exchange *x)
 	loop_defer(c->w->loop, resume_later, c);
 }
 
+static const struct placeholders *
+host_placeholders(struct exchange *x)
+{
+	struct conn *c = x->core;
+
+	if (c->limit == NULL || x->who == NULL)
+		return NULL;
+	return credentials_of(c->w, c->limit, x->who);
+}
+
 static const struct filter_host host = {
 	.size = sizeof(host),
 	.take = host_take,
 	.record = host_record,
 	.resume = host_resume,
+	.placeholders = host_placeholders,
 };
 
 static void

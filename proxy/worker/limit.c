@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conf/placeholder.h"
 #include "proxy/base/num.h"
 
 enum { LIMIT_RECORDS_MAX = 65536, MILLI = 1000 };
@@ -20,6 +21,7 @@ limit_free(struct limits *all, struct limit *l)
 {
 	(void)map_take(&all->by_id, str_from(l->id));
 	list_remove(&l->link);
+	placeholders_free(l->placeholders);
 	free(l->id);
 	free(l);
 }

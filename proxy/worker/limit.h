@@ -11,6 +11,8 @@
 #include "proxy/base/list.h"
 #include "proxy/base/map.h"
 
+struct placeholders;
+
 struct limit_bucket { /* tokens in thousandths, so that slow rates still fill */
 	uint64_t milli;
 	uint64_t at_ms;
@@ -26,7 +28,10 @@ struct limit {
 	struct image_limits max; /* a copy: survives a reload */
 	struct limit_bucket connections, requests;
 	struct limit_bucket mints, refusals; /* meet.c */
-	uint64_t bytes; /* both directions */
+	uint64_t bytes;                      /* both directions */
+	/* See credentials.h; of which generation they are. */
+	struct placeholders *placeholders;
+	uint64_t placeholders_for;
 };
 
 struct limits {

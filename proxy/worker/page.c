@@ -1,5 +1,6 @@
 #include "conf/describe.h"
 #include "proxy/io/ask.h"
+#include "proxy/worker/credentials.h"
 #include "proxy/worker/turn_in.h"
 
 enum { PAGE_MAX = 256 * 1024 };
@@ -17,11 +18,14 @@ static void
 put_index(struct turn *t, struct buf *b)
 {
 	(void)t;
-	buf_put(b, STR("This sandbox reaches the network through sandgate " SG_VERSION
-		       ".\n\n"
-		       "/me      who this sandbox is\n"
-		       "/policy  what it may reach\n"
-		       "/last    what was refused last, and what to do about it\n"));
+	buf_put(b,
+		STR("This sandbox reaches the network through sandgate " SG_VERSION
+		    ".\n\n"
+		    "/me           who this sandbox is\n"
+		    "/policy       what it may reach\n"
+		    "/credentials  what to show where a client insists on a "
+		    "credential\n"
+		    "/last         what was refused last, and what to do about it\n"));
 }
 
 static void
@@ -54,6 +58,15 @@ put_policy(struct turn *t, struct buf *b)
 	else
 		describe_policy(b, t->x.image, t->x.who->policy);
 	buf_putc(b, '\n');
+}
+
+static void
+put_credentials(struct turn *t, struct buf *b)
+{
+	struct limit *l = t->c->limit;
+
+	credentials_put(b, t->x.image,
+			l == NULL ? NULL : credentials_of(t->c->w, l, t->x.who));
 }
 
 static void
@@ -95,6 +108,7 @@ static const struct {
 	{ "/", text_type, put_index },
 	{ "/me", json_type, put_me },
 	{ "/policy", json_type, put_policy },
+	{ "/credentials", json_type, put_credentials },
 };
 
 void

@@ -119,7 +119,7 @@ turn_put_body(struct turn *t, bool is_response, struct str piece, bool is_last)
 	struct sieve *s = is_response ? &t->down : &t->up;
 	struct side *to = is_response ? t->front : t->leg;
 	unsigned need = is_response ? NEEDS_RESPONSE_BODY : NEEDS_BODY;
-	bool is_sifted = (t->needs & need) != 0;
+	bool is_sifted = ((t->needs | t->x.needs) & need) != 0;
 	struct str pass = piece;
 
 	s->is_last = s->is_last || is_last;

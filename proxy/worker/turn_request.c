@@ -264,7 +264,7 @@ turn_on_end(void *ctx, const struct head *trailers)
 {
 	struct turn *t = ctx;
 
-	t->up.trailers = trailers;
+	t->up.trailers = t->x.trailers = trailers;
 	if (t->state == TURN_CARRY)
 		turn_carry_end(t, false);
 	else

@@ -38,8 +38,10 @@ host_resume(struct exchange *x)
 	(void)x;
 }
 
-static const struct filter_host host = { sizeof host, host_take, host_record,
-					 host_resume };
+static const struct filter_host host = { .size = sizeof host,
+					 .take = host_take,
+					 .record = host_record,
+					 .resume = host_resume };
 static const struct who somebody = { .handle = 1, .policy = POLICY_NONE };
 
 static struct exchange
