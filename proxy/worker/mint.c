@@ -51,7 +51,6 @@ struct mint {
 	struct shelf shelves[MINT_WHYS];
 	struct list later; /* leaves that could not be asked for yet */
 	struct loop_timer again;
-	bool offers_h2;
 };
 
 static struct str
@@ -379,11 +378,11 @@ on_alpn(SSL *ssl, const unsigned char **ret_p, unsigned char *ret_n,
 	const unsigned char *in, unsigned n, void *ctx)
 {
 	static const char h2[] = "h2", h1[] = "http/1.1";
-	const struct mint *m = ctx;
 	struct str pick = STR(h2);
 
 	(void)ssl;
-	if (!m->offers_h2 || !is_offered(in, n, pick))
+	(void)ctx;
+	if (!is_offered(in, n, pick))
 		pick = STR(h1);
 	if (!is_offered(in, n, pick))
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
@@ -460,7 +459,7 @@ mint_new(struct loop *loop, struct ask_line *const *keeper, struct mint **ret_m)
 		mint_free(m);
 		return st;
 	}
-	SSL_CTX_set_alpn_select_cb(m->ctx, on_alpn, m);
+	SSL_CTX_set_alpn_select_cb(m->ctx, on_alpn, NULL);
 	*ret_m = m;
 	return ST_OK;
 }
@@ -490,10 +489,4 @@ mint_free(struct mint *m)
 	SSL_CTX_free(m->ctx);
 	EVP_PKEY_free(m->key);
 	free(m);
-}
-
-void
-mint_offer_h2(struct mint *m)
-{
-	m->offers_h2 = true;
 }

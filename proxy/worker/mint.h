@@ -34,8 +34,6 @@ struct mint_wait { /* embedded in who waits; zeroed before */
 enum status mint_new(struct loop *l, struct ask_line *const *keeper,
 		     struct mint **ret_m) MUSTCHECK;
 void mint_free(struct mint *m); /* nobody waits any more */
-/* Which protocols a client may have beside http/1.1. */
-void mint_offer_h2(struct mint *m);
 
 /* Is the leaf there, or asked for? */
 bool mint_has(const struct mint *m, struct str host, enum mint_why why);

@@ -35,6 +35,8 @@ on_shaken(void *ctx, enum status st)
 				.stream = &r->stream,
 				.make = leg_h1_new };
 
+	if (str_eq(stream_alpn(&r->stream), STR("h2")))
+		told.make = leg_h2_new;
 	if (told.st != ST_OK)
 		told.words = tls_client_words(r->stream.ssl);
 	/* The leg gets events of its own. */
@@ -44,19 +46,19 @@ on_shaken(void *ctx, enum status st)
 }
 
 static enum status
-open_stream(struct reach *r, int fd, const struct dest *d)
+open_stream(struct reach *r, int fd, const struct reach_to *to)
 {
 	const struct tls_client *client = r->w->roots.client;
 	SSL *ssl;
 
 	if (client == NULL) /* this system has no authorities */
 		return ST_UPSTREAM_UNTRUSTED;
-	enum status st = tls_client_open(client, d, TLS_OFFER_H1, &ssl);
+	enum status st = tls_client_open(client, to->dest, to->offer, &ssl);
 	return st == ST_OK ? stream_tls(&r->stream, fd, ssl, r->w->room) : st;
 }
 
 enum status
-reach_start(struct worker *w, int fd, const struct dest *d, reach_fn fn, void *ctx,
+reach_start(struct worker *w, int fd, const struct reach_to *to, reach_fn fn, void *ctx,
 	    struct reach **ret_reach)
 {
 	struct reach *r = calloc(1, sizeof *r);
@@ -64,7 +66,7 @@ reach_start(struct worker *w, int fd, const struct dest *d, reach_fn fn, void *c
 
 	if (r != NULL) {
 		*r = (struct reach){ .w = w, .fn = fn, .ctx = ctx };
-		st = open_stream(r, fd, d);
+		st = open_stream(r, fd, to);
 	}
 	if (st != ST_OK) {
 		(void)close(fd);

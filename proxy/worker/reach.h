@@ -19,9 +19,15 @@ struct reached {
 /* Called once, never from inside reach_start(); the reach is gone afterwards. */
 typedef void (*reach_fn)(void *ctx, const struct reached *r);
 
+/* Where it goes, and in which protocols it may answer. */
+struct reach_to {
+	const struct dest *dest;
+	enum tls_offer offer;
+};
+
 /* Takes over fd, also when it fails. */
-enum status reach_start(struct worker *w, int fd, const struct dest *d, reach_fn fn,
-			void *ctx, struct reach **ret_reach) MUSTCHECK;
+enum status reach_start(struct worker *w, int fd, const struct reach_to *to,
+			reach_fn fn, void *ctx, struct reach **ret_reach) MUSTCHECK;
 void reach_cancel(struct reach *r); /* NULL is fine; fn won't be called */
 
 #endif

@@ -173,10 +173,15 @@ reached(void *ctx, const struct reached *r)
 static enum status
 reach(struct turn *t, int fd)
 {
+	/* Few hosts take a WebSocket over HTTP/2, and it needs a connection of its own
+	 * anyway. */
+	const struct reach_to to = { .dest = &t->uri.dest,
+				     .offer =
+					     t->is_ws ? TLS_OFFER_H1 : TLS_OFFER_BOTH };
 	struct stream plain;
 
 	if (t->is_https)
-		return reach_start(t->c->w, fd, &t->uri.dest, reached, t, &t->reach);
+		return reach_start(t->c->w, fd, &to, reached, t, &t->reach);
 	stream_plain(&plain, fd);
 	connected(t, &plain, leg_h1_new);
 	return ST_OK;
@@ -215,7 +220,7 @@ turn_open(struct turn *t)
 	t->generation = w->role.generation;
 	struct pool_key key = key_of(t);
 	/* What can't be repeated goes only where no close is to be seen. */
-	if (!t->is_retry)
+	if (!t->is_retry && !(t->is_ws && t->is_https))
 		k = pool_take(w->pool, &key, !may_repeat(t), &t->leg);
 	if (k != NULL) {
 		stats_add(w->role.stats, STAT_REUSED, 1);

@@ -125,6 +125,15 @@ static const struct conn_owner visit_owner = {
 	.resume = visit_resume,
 };
 
+/* A client that agreed on nothing speaks HTTP/1.1. */
+static struct front *
+front_of(const struct front_start *start)
+{
+	bool is_h2 = str_eq(stream_alpn(start->stream), STR("h2"));
+
+	return is_h2 ? front_h2_new(start) : front_h1_new(start);
+}
+
 /* s: set up, and moved away; NULL: a plain one is made. */
 static void
 begin(struct conn *c, struct stream *s, struct str seen)
@@ -148,7 +157,7 @@ begin(struct conn *c, struct stream *s, struct str seen)
 	else
 		stream_plain(&v->stream, c->io.fd);
 	start.stream = &v->stream;
-	v->front = front_h1_new(&start);
+	v->front = front_of(&start);
 	conn_take(c, &visit_owner, v, c->io.fn);
 	if (v->front == NULL)
 		deny_because(c, ST_NOMEM);

@@ -346,8 +346,7 @@ a_strict_client_takes_the_leaf_and_agrees_on_a_protocol(void **state)
 	for (size_t i = 0; i < 2; i++)
 		assert_int_equal(call(s, i, "a.test", MINT_TO_INTERCEPT), ST_AGAIN);
 	run(s, 2, 5000);
-	meet(s, s->callers[0].ssl, TLS_OFFER_BOTH, STR("http/1.1"));
-	mint_offer_h2(s->mint);
+	meet(s, s->callers[0].ssl, TLS_OFFER_H2, STR("h2"));
 	meet(s, s->callers[1].ssl, TLS_OFFER_BOTH, STR("h2"));
 	s->callers[0].ssl = s->callers[1].ssl = NULL;
 	assert_int_equal(call(s, 0, "a.test", MINT_TO_INTERCEPT), ST_OK);
