@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """A little internet on loopback: one DNS server and a few HTTPS and HTTP origins.
 
-usage: internet.py DIR    writes DIR/ca.pem, DIR/ready.json, DIR/hits.json (on change)
+usage: internet.py DIR    writes DIR/ca.pem, DIR/token, DIR/ready.json, DIR/hits.json (on change)
 
 Names: static.example.test 127.0.0.11, api.example.test 127.0.0.12, evil.example.test
-127.0.0.13; HTTPS on 8443 and HTTP on 8080, or on free ports where those are taken.
+127.0.0.13, and tracker.example.test 127.0.0.14, a company system that wants the token as
+Authorization: Bearer; HTTPS on 8443 and HTTP on 8080, or on free ports where those are taken.
 Every connection and every query is counted.
 """
 import http.server
 import json
 import os
 import pathlib
+import secrets
 import socket
 import ssl
 import struct
@@ -18,7 +20,9 @@ import subprocess
 import sys
 import threading
 
-NAMES = {"static.example.test": "127.0.0.11", "api.example.test": "127.0.0.12", "evil.example.test": "127.0.0.13"}
+NAMES = {"static.example.test": "127.0.0.11", "api.example.test": "127.0.0.12", "evil.example.test": "127.0.0.13",
+         "tracker.example.test": "127.0.0.14"}
+COMPANY = "tracker.example.test"
 HTTPS, HTTP = 8443, 8080
 
 
@@ -98,6 +102,41 @@ def handler(name, folder, hits):
     return Origin
 
 
+def tracker(folder, hits):
+    """A company system: issues for whoever shows the token, and a page that says what it was sent."""
+    token = (folder / "token").read_text()
+
+    class Tracker(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self):
+            hits.add(f"{COMPANY} {self.command} {self.path}")
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if self.headers.get("Authorization") != f"Bearer {token}":
+                self.say(401, {"error": "who are you?"})
+            elif self.path == "/api/echo":
+                self.say(200, {name.lower(): value for name, value in self.headers.items()})
+            elif self.command == "POST":
+                self.say(201, {"id": 8, **json.loads(body)})
+            else:
+                self.say(200, [{"id": 7, "title": "the build is red"}])
+
+        def say(self, status, what):
+            body = json.dumps(what).encode() + b"\n"
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = do_DELETE = answer
+
+        def log_message(self, *_):
+            pass
+
+    return Tracker
+
+
 def port_or_free(wanted):
     """A port that is free on all the addresses: the wanted one, if it can be had."""
     for port in (wanted, *range(20000, 21000)):
@@ -136,6 +175,7 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     hits = Hits(folder / "hits.json")
     certificates(folder)
+    (folder / "token").write_text("demo-" + secrets.token_hex(16))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "origin.pem", folder / "origin.key")
     dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -144,7 +184,8 @@ def main():
     ports = {"https": port_or_free(HTTPS), "http": port_or_free(HTTP)}
     for name, ip in NAMES.items():
         for port, tls in ((ports["https"], context), (ports["http"], None)):
-            server = Server((ip, port), handler(name, folder, hits))
+            serve = tracker(folder, hits) if name == COMPANY else handler(name, folder, hits)
+            server = Server((ip, port), serve)
             server.context, server.hits, server.name = tls, hits, name
             threading.Thread(target=server.serve_forever, daemon=True).start()
     (folder / "ready.json").write_text(json.dumps({"dns": dns.getsockname()[1], **ports}))
