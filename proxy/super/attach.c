@@ -101,12 +101,11 @@ attached_free(struct super *s, struct attached *a)
 static uint8_t
 least_loaded(const struct super *s)
 {
-	size_t load[SUPER_SLOTS] = { 0 }, first = s->slots_n - s->workers_n,
-	       best = first;
+	size_t load[SUPER_SLOTS] = { 0 }, first = s->first_worker, best = first;
 
 	list_each (it, &s->attached)
 		load[LIST_OF(it, struct attached, link)->worker]++;
-	for (size_t i = first; i < s->slots_n; i++) {
+	for (size_t i = first; i < first + s->workers_n; i++) {
 		if (load[i] < load[best])
 			best = i;
 	}

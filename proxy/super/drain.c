@@ -16,7 +16,7 @@ static const struct drain_step {
 } steps[] = {
 	{ BIT(WORKER) | BIT(DNS), true },
 	{ BIT(WORKER) | BIT(DNS), false },
-	{ BIT(CONTROL), false },
+	{ BIT(CONTROL) | BIT(CONNECTOR), false },
 	{ BIT(DIALER), false },
 	{ BIT(LEDGER), true },
 	{ BIT(LEDGER), false },

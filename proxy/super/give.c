@@ -8,10 +8,11 @@
 
 /* Who talks to whom: asks.def has the sentences. */
 static const enum role lines[][2] = {
-	{ ROLE_WORKER, ROLE_DIALER },  { ROLE_WORKER, ROLE_CONTROL },
-	{ ROLE_WORKER, ROLE_LEDGER },  { ROLE_DNS, ROLE_DIALER },
-	{ ROLE_CONTROL, ROLE_DIALER }, { ROLE_LEDGER, ROLE_KEEPER },
-	{ ROLE_CONTROL, ROLE_KEEPER },
+	{ ROLE_WORKER, ROLE_DIALER },     { ROLE_WORKER, ROLE_CONTROL },
+	{ ROLE_WORKER, ROLE_LEDGER },     { ROLE_DNS, ROLE_DIALER },
+	{ ROLE_CONTROL, ROLE_DIALER },    { ROLE_LEDGER, ROLE_KEEPER },
+	{ ROLE_CONTROL, ROLE_KEEPER },    { ROLE_WORKER, ROLE_CONNECTOR },
+	{ ROLE_CONTROL, ROLE_CONNECTOR }, { ROLE_CONNECTOR, ROLE_DIALER },
 };
 
 enum status
@@ -45,10 +46,11 @@ are_linked(enum role a, enum role b)
 static enum status
 give_end(struct slot *to, const struct slot *peer, int fd)
 {
+	bool is_lane = to->role == ROLE_WORKER && peer->role == ROLE_CONNECTOR;
 	char number[8];
 
 	(void)snprintf(number, sizeof number, "%u", peer->index);
-	return give(to, GIVE_LINE, peer->role, number, &fd, 1);
+	return give(to, GIVE_LINE, peer->role, is_lane ? peer->group : number, &fd, 1);
 }
 
 /* The peer may be dying: then its own restart makes the next line. */
@@ -131,6 +133,22 @@ give_all_stats(struct slot *control)
 	return st;
 }
 
+void
+give_new_slot(struct super *s, const struct slot *slot)
+{
+	struct slot *ledger = slot_of(s, ROLE_LEDGER),
+		    *control = slot_of(s, ROLE_CONTROL);
+	const int ring[] = { slot->ring, slot->bell };
+
+	/* One that is dying is given all of them when it starts again. */
+	if (ledger->line != NULL &&
+	    give(ledger, GIVE_RINGS, slot->index, slot->name, ring, 2) != ST_OK)
+		spawn_kill(ledger);
+	if (control->line != NULL && give(control, GIVE_STATS, slot->index, slot->name,
+					  &slot->stats, 1) != ST_OK)
+		spawn_kill(control);
+}
+
 /* The role's own directory below the state directory.  The ledger's is locked while it
  * runs, which may be longer than we do. */
 static enum status
@@ -162,7 +180,7 @@ enum status
 give_listeners(struct slot *slot, const struct listeners *from)
 {
 	enum status st = ST_OK;
-	size_t worker = slot->index - (slot->super->slots_n - slot->super->workers_n);
+	size_t worker = slot->index - slot->super->first_worker;
 
 	for (uint32_t i = 0; i < from->n && st == ST_OK; i++) {
 		const struct listening *l = &from->of[i];

@@ -9,6 +9,8 @@ put_roles(struct buf *b, const struct super *s)
 
 	for (size_t i = 1; i < s->slots_n; i++) {
 		const struct slot *t = &s->slots[i];
+		if (t->is_idle)
+			continue;
 		buf_putf(b,
 			 "%s{\"name\":\"%s\",\"slot\":%u,\"pid\":%d,\"state\":\"%s\","
 			 "\"restarts\":%u,\"generation\":%llu,\"no_new_privs\":%s,"

@@ -66,6 +66,8 @@ finish(struct reload *r)
 			  STR_ARG(said));
 	super_row(s, ROW_RELOAD, r->st, r->st == ST_OK ? str_from(detail) : text);
 	stats_add(s->stats, r->st == ST_OK ? STAT_RELOADS : STAT_RELOADS_REFUSED, 1);
+	if (r->st == ST_OK)
+		spawn_groups(s);
 	answer(r);
 	if (s->drain == NULL)
 		notify("READY=1");

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 
 #include "proxy/super/super.h"
@@ -9,7 +10,7 @@ bool
 slot_writes_rows(enum role r)
 {
 	return r == ROLE_SUPER || r == ROLE_WORKER || r == ROLE_DNS ||
-	       r == ROLE_CONTROL;
+	       r == ROLE_CONTROL || r == ROLE_CONNECTOR;
 }
 
 /* All roles that run, in the order in which they start. */
@@ -26,7 +27,7 @@ put_name(struct slot *slot, size_t number)
 		slot->name[n] = ascii_lower(word[n]);
 		n++;
 	}
-	if (slot->role == ROLE_WORKER)
+	if (slot->role == ROLE_WORKER || slot->role == ROLE_CONNECTOR)
 		(void)snprintf(slot->name + n, sizeof slot->name - n, ".%u",
 			       (unsigned)(number % 100));
 }
@@ -101,6 +102,57 @@ slots_ledger_serves(struct super *s)
 		desert_rings(s, false);
 }
 
+/* NULL: there is none. */
+static struct slot *
+slot_of_group(struct super *s, struct str group)
+{
+	for (size_t i = 1; i < s->slots_n; i++)
+		if (s->slots[i].role == ROLE_CONNECTOR &&
+		    str_eq(str_from(s->slots[i].group), group))
+			return &s->slots[i];
+	return NULL;
+}
+
+static size_t
+connectors_n(const struct super *s)
+{
+	return s->slots_n - s->first_worker - s->workers_n;
+}
+
+static enum status
+add_group(struct super *s, struct str group)
+{
+	struct slot *slot = &s->slots[s->slots_n];
+	enum status st;
+
+	if (connectors_n(s) == SUPER_CONNECTORS || group.n >= sizeof slot->group)
+		return ST_TOO_BIG;
+	st = slot_add(s, ROLE_CONNECTOR, connectors_n(s));
+	if (st == ST_OK && group.n > 0)
+		memcpy(slot->group, group.p, group.n);
+	return st;
+}
+
+enum status
+slots_groups(struct super *s)
+{
+	size_t n = 0;
+	const struct image_connector *of = image_connectors(s->policy.image, &n);
+	enum status st = ST_OK;
+
+	for (size_t i = 1; i < s->slots_n; i++)
+		s->slots[i].is_idle = s->slots[i].role == ROLE_CONNECTOR;
+	for (size_t i = 0; i < n && st == ST_OK; i++) {
+		struct str group = image_str(s->policy.image, of[i].group);
+		struct slot *slot = slot_of_group(s, group);
+		if (slot != NULL)
+			slot->is_idle = false;
+		else
+			st = add_group(s, group);
+	}
+	return st;
+}
+
 enum status
 slots_make(struct super *s)
 {
@@ -109,8 +161,11 @@ slots_make(struct super *s)
 	loop_timer_init(&s->ledger_gone, s->loop, ledger_is_gone, s);
 	for (size_t i = 0; i < COUNT_OF(order) && st == ST_OK; i++)
 		st = slot_add(s, order[i], 0);
+	s->first_worker = s->slots_n;
 	for (size_t i = 0; i < s->workers_n && st == ST_OK; i++)
 		st = slot_add(s, ROLE_WORKER, i);
+	if (st == ST_OK)
+		st = slots_groups(s);
 	return st == ST_OK ? open_own(s) : st;
 }
 

@@ -22,8 +22,9 @@
 struct super;
 
 enum {
-	SUPER_SLOTS = 72, /* of them at most 64 workers */
+	SUPER_SLOTS = 136, /* of them at most 64 workers and 64 connectors */
 	SUPER_WORKERS = 64,
+	SUPER_CONNECTORS = 64,
 	SUPER_LISTENERS = 64,
 	SUPER_ATTACHED = 4096,
 	SUPER_POLICY_FDS = 4, /* image, two databases, roots: conf/compile.h */
@@ -42,13 +43,15 @@ struct slot {
 	enum slot_state state;
 	uint8_t index;
 	char name[16];
-	pid_t pid;             /* 0: none */
-	struct ask_line *line; /* NULL: none */
-	int ring, bell, stats; /* -1: this role has none */
-	uint64_t generation;   /* of the policy it has committed or was started with */
+	char group[STR_NAME_MAX + 1]; /* of a connector: whom it works for */
+	pid_t pid;                    /* 0: none */
+	struct ask_line *line;        /* NULL: none */
+	int ring, bell, stats;        /* -1: this role has none */
+	uint64_t generation; /* of the policy it has committed or was started with */
 	uint64_t started_ms;
 	unsigned restarts, failures; /* in all; in a row */
 	bool is_stopping;            /* its death is wanted: no restart */
+	bool is_idle; /* a connector whose group no policy names: not started */
 	bool is_drained;
 	bool is_asked; /* PREPARE of the running reload is open */
 	struct loop_timer again;
@@ -104,7 +107,7 @@ struct super {
 	struct buf state_dir;
 	int state_fd, lock_fd;
 	struct sip_key shapes; /* what placeholders are drawn from */
-	int synth_fds[2]; /* to write, to read */
+	int synth_fds[2];      /* to write, to read */
 	int admin_fd;
 	bool admin_is_unix;
 	struct loop_timer ledger_gone; /* set: its patience with a dead ledger runs */
@@ -115,6 +118,7 @@ struct super {
 	struct listeners listeners;
 	struct slot slots[SUPER_SLOTS];
 	size_t slots_n, workers_n;
+	size_t first_worker; /* slot */
 	struct rowring *ring;
 	struct row_ids ids;
 	struct stats *stats;
@@ -144,6 +148,9 @@ void super_ready(struct super *s); /* all serve */
 void slots_ledger_died(struct super *s);
 void slots_ledger_serves(struct super *s);
 enum status slots_make(struct super *s) MUSTCHECK;
+/* A connector for each group that the policy in force names: those that are new are made,
+ * those that it no longer names are marked. */
+enum status slots_groups(struct super *s) MUSTCHECK;
 struct slot *slot_by_pid(struct super *s, pid_t pid);
 /* The slot with this role and number among its kind; NULL: none. */
 struct slot *slot_of(struct super *s, enum role r);
@@ -159,11 +166,15 @@ void spawn_kill(struct slot *slot);   /* its death starts it again */
 void spawn_reap(struct super *s);     /* SIGCHLD */
 void spawn_slot(struct slot *slot);   /* process, line, and everything it is given */
 void spawn_policy(struct slot *slot); /* PREPARE, COMMIT, sandboxes, START */
+/* After a reload: connectors of new groups start, those of gone ones end. */
+void spawn_groups(struct super *s);
 
 /* give.c: what a role is handed */
 enum status give(struct slot *slot, enum give kind, uint32_t index, const char *text,
 		 const int *fds, size_t fds_n) MUSTCHECK;
 enum status give_all(struct slot *slot) MUSTCHECK;
+/* Ledger and control hear of a slot that was made while they run. */
+void give_new_slot(struct super *s, const struct slot *slot);
 enum status give_listeners(struct slot *slot, const struct listeners *from) MUSTCHECK;
 
 /* bind.c: sockets that sandboxes connect to */
