@@ -157,8 +157,8 @@ begin(struct conn *c, struct stream *s, struct str seen)
 	else
 		stream_plain(&v->stream, c->io.fd);
 	start.stream = &v->stream;
-	v->front = front_of(&start);
 	conn_take(c, &visit_owner, v, c->io.fn);
+	v->front = front_of(&start); /* takes the events over */
 	if (v->front == NULL)
 		deny_because(c, ST_NOMEM);
 	else
