@@ -84,7 +84,7 @@ judge_fetch(const struct dial *d, const struct who *w)
 	uint32_t index = connector_of(d);
 
 	if (index == CONNECTOR_NONE)
-		return ST_NEEDS_CONNECTOR;
+		return ST_DENIED;
 	if (w != NULL) {
 		const struct image_sandbox *s = image_sandbox_by_id(im, w->id);
 		struct str tenant = s == NULL ? STR("") : image_str(im, s->tenant);
@@ -209,7 +209,7 @@ admit(struct dial *d, const struct wish *wish)
 	if (d->dialer->is_draining)
 		return ST_DRAINING;
 	if (wish->connector.n > sizeof d->connector)
-		return ST_NEEDS_CONNECTOR;
+		return ST_DENIED;
 	if (wish->connector.n > 0)
 		memcpy(d->connector, wish->connector.p, wish->connector.n);
 	d->connector_len = (uint8_t)wish->connector.n;
