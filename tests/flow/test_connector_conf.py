@@ -176,3 +176,34 @@ def test_all_other_presets_lie_beside_each_other(tmp_path):
     stems = [path.stem for path in PRESETS if path.stem != "github-app"]
     done = cli("check", "-c", presets(tmp_path, *stems), "--werror")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def schema():
+    jsonschema, yaml = pytest.importorskip("jsonschema"), pytest.importorskip("yaml")
+    text = json.loads((BIN.parent / "docs/sandgate.schema.json").read_text())
+
+    def faults(document):
+        return list(jsonschema.Draft202012Validator(text).iter_errors(yaml.safe_load(document)))
+    return faults
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
+def test_the_json_schema_takes_a_preset(schema, preset):
+    lines = preset.read_text().splitlines()
+    assert schema("\n".join(["connectors:", *("  " + line for line in lines)])) == []
+
+
+@pytest.mark.parametrize("auth", [
+    "{kind: bearer}", "{kind: barer, secret: s}", "{kind: passthrough, secret: s}", "{kind: query, secret: s}",
+    "{kind: jwt_bearer, secret: s, issuer: i, algorithm: none}", "{secret: s}"])
+def test_the_json_schema_refuses_what_check_refuses(schema, tmp_path, auth):
+    text = f"connectors: [{{name: c, hosts: [c.example.test], auth: {auth}, allow: [{{methods: [GET]}}]}}]\n"
+    assert schema(text) != []
+    path = tmp_path / "sandgate.yaml"
+    path.write_text(text)
+    assert cli("check", "-c", path).returncode == 2
+
+
+def test_the_json_schema_takes_the_whole_of_a_file(schema):
+    assert schema(TEXT) == [] and schema((ROOT / "conf/sandgate.yaml").read_text()) == []
