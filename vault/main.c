@@ -4,48 +4,68 @@
  * outlives super as long as the ledger does, to sign where that ends.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "proxy/base/clock.h"
+#include "proxy/base/num.h"
 #include "proxy/io/role.h"
 #include "proxy/io/sock.h"
-#include "vault/sign.h"
+#include "vault/keeper.h"
 
-/* The ledger's line and, for a moment, the one of the ledger that died before it. */
-enum { LINES = 8, SLACK = 2 };
+enum { SLACK = 2 };
 
-struct line {
-	struct ask_end end; /* fd -1: free */
-	struct ask_rate signs;
-};
-
-struct keeper {
-	struct role_self role;
-	struct signer *signer;
-	struct line lines[LINES];
-	char space[ASK_BODY_MAX + 8];
+static const struct heard { /* what is served, and to whom: asks.def */
+	enum ask ask;
+	enum role from;
+	enum status (*fn)(struct keeper *k, struct keeper_line *line,
+			  struct ask_msg *m);
+} heards[] = {
+	{ ASK_SIGN, ROLE_LEDGER, keeper_sign },
+	{ ASK_MINT, ROLE_WORKER, keeper_mint },
+	{ ASK_LEASE, ROLE_CONNECTOR, keeper_lease },
+	{ ASK_ROTATE, ROLE_CONNECTOR, keeper_rotate },
+	{ ASK_GRANT_KEEPER, ROLE_CONTROL, keeper_grant },
+	{ ASK_VAULT, ROLE_CONTROL, keeper_vault },
 };
 
 static void
-line_close(struct line *line)
+line_close(struct keeper *k, struct keeper_line *line)
 {
+	if (k->waiting.line == line)
+		k->waiting.line = NULL;
 	(void)close(line->end.fd);
 	line->end.fd = -1;
 }
 
+static bool
+is_served(uint32_t role)
+{
+	for (size_t i = 0; i < COUNT_OF(heards); i++)
+		if ((uint32_t)heards[i].from == role)
+			return true;
+	return false;
+}
+
 static enum status
-given_line(struct keeper *k, uint32_t peer, struct ask_msg *m)
+given_line(struct keeper *k, uint32_t peer, struct str text, struct ask_msg *m)
 {
 	int fd = ask_msg_take(m, 0);
+	uint64_t slot;
 
 	if (fd < 0)
 		return m->lost_fds ? ST_NO_FILES : ST_BAD_MESSAGE;
-	for (size_t i = 0; i < LINES && peer == ROLE_LEDGER; i++) {
-		struct line *line = &k->lines[i];
+	if (!num_parse_strict(text, UINT8_MAX, &slot))
+		slot = 0;
+	for (size_t i = 0; i < KEEPER_LINES && is_served(peer); i++) {
+		struct keeper_line *line = &k->lines[i];
 		if (line->end.fd >= 0)
 			continue;
-		*line = (struct line){ .end = { fd, ROLE_KEEPER, ROLE_LEDGER } };
+		*line = (struct keeper_line){ .end = { fd, ROLE_KEEPER,
+						       (enum role)peer },
+					      .slot = (uint32_t)slot };
 		return sock_set_nonblock(fd);
 	}
 	/* Nobody else has anything to ask here: what isn't served is hung up. */
@@ -53,19 +73,16 @@ given_line(struct keeper *k, uint32_t peer, struct ask_msg *m)
 	return ST_OK;
 }
 
+/* We stand in our directory: its name may lead through others that we may not enter. */
 static enum status
-given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg *m)
+given_state(struct keeper *k, struct ask_msg *m)
 {
-	struct keeper *k = ctx;
-
-	(void)text;
-	if (kind == GIVE_LINE)
-		return given_line(k, index, m);
-	if (kind != GIVE_STATE || k->signer != NULL)
+	if (k->signer != NULL)
 		return ST_OK;
-	int state = ask_msg_take(m, 0);
-	enum status st = signer_open(state, &k->signer);
-	(void)close(state);
+	k->state = ask_msg_take(m, 0);
+	if (k->state < 0 || fchdir(k->state) != 0)
+		return ST_BAD_MESSAGE;
+	enum status st = signer_open(k->state, &k->signer);
 	if (st != ST_OK)
 		log_error(&k->role.log, "keeper.key in the state directory: %s",
 			  st == ST_CONFLICT ? "not a file of 32 bytes with mode 0600"
@@ -74,63 +91,142 @@ given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg
 }
 
 static enum status
-answer_sign(struct keeper *k, struct line *line, const struct ask_msg *m)
+given_fd(struct ask_msg *m, int *at)
+{
+	if (*at >= 0)
+		(void)close(*at);
+	*at = ask_msg_take(m, 0);
+	return *at < 0 ? ST_BAD_MESSAGE : ST_OK;
+}
+
+static enum status
+given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg *m)
+{
+	struct keeper *k = ctx;
+
+	if (kind == GIVE_LINE)
+		return given_line(k, index, text, m);
+	if (kind == GIVE_STATE)
+		return given_state(k, m);
+	if (k->role.is_started)
+		return ST_OK; /* the rest counts at the start only */
+	if (kind == GIVE_PAGE) {
+		k->page_is_plain = index != 0;
+		return given_fd(m, &k->page);
+	}
+	return kind == GIVE_KEY ? given_fd(m, &k->key) : ST_OK;
+}
+
+/* A gateway that can't start can't be told to grant either, so the first policy is
+ * taken as it is: its connectors are refused what they have not been granted. */
+static enum status
+prepare(void *ctx, const struct image *im, struct ask_msg *m)
+{
+	struct keeper *k = ctx;
+
+	(void)m;
+	return k->role.image == NULL ? ST_OK : keeper_check_grants(k, im);
+}
+
+/* What is asked. */
+
+enum status
+keeper_answer(struct keeper_line *line, const struct ask_msg *m, const struct buf *b,
+	      int fd)
+{
+	struct str body = STR("");
+	enum status st = buf_finish(b, &body);
+
+	if (st == ST_OK)
+		st = ask_send(&line->end, m->ask, true, m->seq,
+			      ASK_LOAD(body, &fd, fd >= 0 ? 1 : 0));
+	/* Who doesn't read his answers asks again when the deadline is over. */
+	return st == ST_AGAIN ? ST_OK : st;
+}
+
+enum status
+keeper_sign(struct keeper *k, struct keeper_line *line, struct ask_msg *m)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
 	struct wire w = wire_from(m->body);
 	uint64_t segment = wire_u64(&w);
 	struct chain_hash head;
-	struct str answer = STR("");
 
 	if (!chain_from(wire_bytes(&w, CHAIN_HASH), &head) || wire_end(&w) != ST_OK)
 		return ST_BAD_MESSAGE;
 	buf_init(&b, CHAIN_SIG + CHAIN_KEY);
 	enum status st = signer_put(k->signer, segment, &head, &b);
-	if (st == ST_OK)
-		st = buf_finish(&b, &answer);
-	if (st == ST_OK)
-		st = ask_send(&line->end, ASK_SIGN, true, m->seq,
-			      ASK_LOAD(answer, NULL, 0));
-	/* A ledger that doesn't read its answers asks again when its deadline is over.
-	 */
-	return st == ST_AGAIN ? ST_OK : st;
+	return st == ST_OK ? keeper_answer(line, m, &b, -1) : st;
+}
+
+/* Control says: this socket speaks for that sandbox.  Handles are places in the list of
+ * one generation: by another's they would name a neighbour. */
+enum status
+keeper_grant(struct keeper *k, struct keeper_line *line, struct ask_msg *m)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct wire w = wire_from(m->body);
+	uint64_t cookie = wire_u64(&w);
+	uint32_t handle = wire_u32(&w);
+	uint64_t generation = wire_u64(&w);
+	enum status st = ST_RELOADED;
+
+	if (wire_end(&w) != ST_OK)
+		return ST_BAD_MESSAGE;
+	if (generation == k->role.generation)
+		st = who_grant(k->role.who, cookie, handle);
+	buf_init(&b, 2);
+	buf_put_u16(&b, (uint16_t)st);
+	return keeper_answer(line, m, &b, -1);
+}
+
+static enum status
+dispatch(struct keeper *k, struct keeper_line *line, struct ask_msg *m)
+{
+	for (size_t i = 0; i < COUNT_OF(heards) && !m->is_answer; i++) {
+		if (heards[i].ask != m->ask)
+			continue;
+		if (!ask_rate_take(&line->rates[m->ask], m->ask, SLACK,
+				   clock_mono_ms()))
+			return ST_LIMIT_RATE;
+		return heards[i].fn(k, line, m);
+	}
+	return ST_BAD_MESSAGE;
 }
 
 /* Anything but ST_OK and ST_AGAIN ends the line. */
 static enum status
-line_heard(struct keeper *k, struct line *line)
+line_heard(struct keeper *k, struct keeper_line *line)
 {
 	struct ask_msg m;
 	enum status st = ask_recv(&line->end, k->space, &m);
 
 	if (st != ST_OK)
 		return st;
-	if (m.is_answer || m.ask != ASK_SIGN)
-		st = ST_BAD_MESSAGE;
-	else if (!ask_rate_take(&line->signs, ASK_SIGN, SLACK, clock_mono_ms()))
-		st = ST_LIMIT_RATE;
-	else
-		st = answer_sign(k, line, &m);
+	st = dispatch(k, line, &m);
 	ask_msg_done(&m);
 	return st;
 }
 
 static void
-line_turn(struct keeper *k, struct line *line)
+line_turn(struct keeper *k, struct keeper_line *line)
 {
 	enum status st = line_heard(k, line);
 
 	if (st == ST_OK || st == ST_AGAIN)
 		return;
 	if (st != ST_END)
-		log_error(&k->role.log, "line to the ledger: %s", status_code(st));
-	line_close(line);
+		log_error(&k->role.log, "line to the %s: %s", role_name(line->end.peer),
+			  status_code(st));
+	line_close(k, line);
 }
+
+/* The loop. */
 
 static bool
 has_lines(const struct keeper *k)
 {
-	for (size_t i = 0; i < LINES; i++)
+	for (size_t i = 0; i < KEEPER_LINES; i++)
 		if (k->lines[i].end.fd >= 0)
 			return true;
 	return false;
@@ -140,39 +236,96 @@ has_lines(const struct keeper *k)
 static void
 turn(struct keeper *k)
 {
-	struct pollfd fds[LINES + 1] = { { .fd = k->role.super.fd, .events = POLLIN } };
+	struct pollfd fds[KEEPER_LINES + 2];
 
-	for (size_t i = 0; i < LINES; i++)
-		fds[i + 1] =
-			(struct pollfd){ .fd = k->lines[i].end.fd, .events = POLLIN };
-	if (poll(fds, LINES + 1, -1) < 0) {
+	for (size_t i = 0; i < KEEPER_LINES; i++)
+		fds[i] = (struct pollfd){ .fd = k->lines[i].end.fd, .events = POLLIN };
+	struct pollfd *super = &fds[KEEPER_LINES], *job = super + 1;
+	*super = (struct pollfd){ .fd = k->role.super.fd, .events = POLLIN };
+	*job = (struct pollfd){ .fd = vault_fd(k->vault), .events = POLLIN };
+	if (poll(fds, COUNT_OF(fds), -1) < 0) {
 		need(errno == EINTR);
 		return;
 	}
-	for (size_t i = 0; i < LINES; i++)
-		if (fds[i + 1].revents != 0)
+	if (job->revents != 0)
+		keeper_vault_finish(k);
+	for (size_t i = 0; i < KEEPER_LINES; i++)
+		if (fds[i].revents != 0)
 			line_turn(k, &k->lines[i]);
-	if (fds[0].revents != 0 && role_heard(&k->role) != ST_OK)
+	if (super->revents != 0 && role_heard(&k->role) != ST_OK)
 		k->role.super.fd = -1; /* super is gone */
+}
+
+/* The start. */
+
+/* Without it the wall clock counts a lockout. */
+static struct str
+read_boot(struct keeper *k)
+{
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, k->boot, LOCKOUT_BOOT);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return str_of(k->boot, n == LOCKOUT_BOOT ? LOCKOUT_BOOT : 0);
+}
+
+static enum vault_key
+wanted_key(const struct keeper *k)
+{
+	struct str text = image_text(k->role.image, OPT_VAULT_MASTER_KEY);
+
+	if (str_eq(text, STR("passphrase")))
+		return VAULT_KEY_PASSPHRASE;
+	return k->key >= 0 ? VAULT_KEY_GIVEN : VAULT_KEY_FILE;
+}
+
+static enum status
+open_vault(struct keeper *k)
+{
+	struct vault_given g = { k->state, k->page, k->key, read_boot(k),
+				 wanted_key(k) };
+	enum status st = vault_new(&g, &k->vault);
+
+	if (st != ST_OK)
+		return st;
+	if (k->page_is_plain || k->page < 0)
+		log_info(&k->role.log, "this kernel has no memfd_secret: root can read "
+				       "the vault's key in memory");
+	log_info(&k->role.log, "vault: %s", vault_state_word(vault_state(k->vault)));
+	return ST_OK;
+}
+
+static enum status
+start(struct keeper *k)
+{
+	if (k->signer == NULL) {
+		log_error(&k->role.log, "no state directory was given");
+		return ST_NOT_FOUND;
+	}
+	enum status st = open_vault(k);
+	if (st != ST_OK)
+		log_error(&k->role.log, "vault: %s", status_code(st));
+	return st;
 }
 
 int
 main(void)
 {
-	struct keeper k = { 0 };
-	struct role_hooks hooks = { .ctx = &k, .given = given };
+	struct keeper k = { .state = -1, .page = -1, .key = -1 };
+	struct role_hooks hooks = { .ctx = &k, .given = given, .prepare = prepare };
 
 	if (jail_early(ROLE_KEEPER, 0) != ST_OK)
 		return 1;
-	for (size_t i = 0; i < LINES; i++)
+	for (size_t i = 0; i < KEEPER_LINES; i++)
 		k.lines[i].end.fd = -1;
 	role_start(&k.role, ROLE_KEEPER, &hooks);
-	if (k.signer == NULL) {
-		log_error(&k.role.log, "no state directory was given");
+	if (start(&k) != ST_OK)
 		return 1;
-	}
-	role_enter(&k.role, NULL);
+	role_enter(&k.role, ".");
 	while (k.role.super.fd >= 0 || has_lines(&k))
 		turn(&k);
+	vault_free(k.vault);
+	signer_free(k.signer);
 	return 0;
 }

@@ -108,12 +108,22 @@ put_der(struct buf *b, X509 *x)
 	OPENSSL_free(der);
 }
 
-enum status
-mint_put_leaf(struct buf *b, const struct ca *ca, struct str host, enum mint_way way,
-	      struct str point, uint64_t now)
+static struct x509_span
+span_of(enum mint_way way, const struct mint_time *t)
 {
 	uint64_t life = way == MINT_INTERCEPT ? LIFE_S : REFUSAL_LIFE_S;
-	const struct x509_span span = { now - X509_BACKDATE, now + life };
+	struct x509_span span = { t->now - X509_BACKDATE, t->now + life };
+
+	if (t->until != 0 && t->until < span.to)
+		span.to = t->until;
+	return span;
+}
+
+enum status
+mint_put_leaf(struct buf *b, const struct ca *ca, struct str host, enum mint_way way,
+	      struct str point, const struct mint_time *t)
+{
+	const struct x509_span span = span_of(way, t);
 
 	if (!mint_is_host(host))
 		return ST_BAD_HOST;
@@ -127,10 +137,4 @@ mint_put_leaf(struct buf *b, const struct ca *ca, struct str host, enum mint_way
 	X509_free(x);
 	EVP_PKEY_free(key);
 	return st == ST_OK ? b->st : st;
-}
-
-void
-mint_put_ca(struct buf *b, const struct ca *ca)
-{
-	put_der(b, ca->cert);
 }

@@ -14,9 +14,13 @@ enum mint_way { MINT_INTERCEPT, MINT_REFUSAL, MINT_WAYS };
 
 /* A plain DNS name in lower case (RFC 1123, '_' too) or a canonical address. */
 bool mint_is_host(struct str host);
+struct mint_time {           /* seconds since 1970 */
+	uint64_t now, until; /* it ends by then, 0: no matter */
+};
+
 /* Appends the leaf in DER.  ST_BAD_HOST; ST_BAD_MESSAGE: not a point of P-256. */
 enum status mint_put_leaf(struct buf *b, const struct ca *ca, struct str host,
-			  enum mint_way way, struct str point, uint64_t now) MUSTCHECK;
-void mint_put_ca(struct buf *b, const struct ca *ca); /* its certificate in DER */
+			  enum mint_way way, struct str point,
+			  const struct mint_time *t) MUSTCHECK;
 
 #endif

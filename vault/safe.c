@@ -439,10 +439,11 @@ rewrap(struct safe *s, const struct seal_key *to, const struct table_entry *e,
 	enum status st = envelope_rewrap(s->master, to, &place, &v->envelope, &made);
 
 	if (st == ST_OK)
-		st = sql_prepare(s->db,
-				 "UPDATE version SET wrapped = ?4 WHERE tenant = ?1 AND "
-				 "name = ?2 AND version = ?3",
-				 &q);
+		st = sql_prepare(
+			s->db,
+			"UPDATE version SET wrapped = ?4 WHERE tenant = ?1 AND "
+			"name = ?2 AND version = ?3",
+			&q);
 	if (st != ST_OK)
 		return st;
 	bind_key(q, e);

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -190,6 +192,7 @@ enum constraint {
 	SELF,
 	IOCTL_COUNT,
 	SOCKET_OPTION,
+	FORK,
 	REFUSE_TERMINAL,
 	REFUSE_PERM,
 	REFUSE_ACCESS,
@@ -260,6 +263,8 @@ static const struct jail_shape shapes[] = {
 	{ IOCTL_COUNT, 0, 1, { IS(1, FIONREAD) } },
 	{ IOCTL_COUNT, 0, 1, { IS(1, FIONBIO) } },
 	{ IOCTL_COUNT, 0, 1, { IS(1, TIOCOUTQ) } },
+	/* What fork() of the C library asks: no thread, no namespace. */
+	{ FORK, 0, 1, { IS(0, CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD) } },
 	{ REFUSE_TERMINAL, ENOTTY, 1, { IS(1, TCGETS) } },
 	/* SO_ATTACH_FILTER and its kin, from 26 on, choose who gets a connection. */
 	{ SOCKET_OPTION, 0, 2, { IS(1, SOL_SOCKET), BELOW(2, SO_ATTACH_FILTER) } },

@@ -50,6 +50,10 @@ enum give {
 	GIVE_UNLISTEN,
 	GIVE_SHAPES, /* workers, connectors, control: text: what placeholders are drawn from,
 		      * 32 hex digits */
+	/* keeper: memory for the unsealed key, which super holds and never maps (vault/
+	 * page.h); index 1: an ordinary memfd, where the kernel has no memfd_secret */
+	GIVE_PAGE,
+	GIVE_KEY, /* keeper: the file that vault.master_key names */
 	GIVE_COUNT
 };
 

@@ -1,4 +1,7 @@
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -9,10 +12,11 @@
 /* Who talks to whom: asks.def has the sentences. */
 static const enum role lines[][2] = {
 	{ ROLE_WORKER, ROLE_DIALER },     { ROLE_WORKER, ROLE_CONTROL },
-	{ ROLE_WORKER, ROLE_LEDGER },     { ROLE_DNS, ROLE_DIALER },
-	{ ROLE_CONTROL, ROLE_DIALER },    { ROLE_LEDGER, ROLE_KEEPER },
-	{ ROLE_CONTROL, ROLE_KEEPER },    { ROLE_WORKER, ROLE_CONNECTOR },
+	{ ROLE_WORKER, ROLE_LEDGER },     { ROLE_WORKER, ROLE_KEEPER },
+	{ ROLE_WORKER, ROLE_CONNECTOR },  { ROLE_DNS, ROLE_DIALER },
+	{ ROLE_CONTROL, ROLE_DIALER },    { ROLE_CONTROL, ROLE_KEEPER },
 	{ ROLE_CONTROL, ROLE_CONNECTOR }, { ROLE_CONNECTOR, ROLE_DIALER },
+	{ ROLE_CONNECTOR, ROLE_KEEPER },  { ROLE_LEDGER, ROLE_KEEPER },
 };
 
 enum status
@@ -174,6 +178,64 @@ give_state(struct slot *slot)
 	return st;
 }
 
+/* Where the vault's master key is; false: not in a file of the operator's.  A credential
+ * lies where systemd says (systemd.exec(5)). */
+static bool
+key_path(struct str text, struct buf *path)
+{
+	const char *dir = getenv("CREDENTIALS_DIRECTORY");
+
+	if (str_starts(text, STR("file:"))) {
+		buf_put(path, str_skip(text, 5));
+		return true;
+	}
+	if (!str_starts(text, STR("credential:")))
+		return false;
+	buf_putf(path, "%s/", dir == NULL ? "" : dir);
+	buf_put(path, str_skip(text, 11));
+	return true;
+}
+
+/* The vault's unsealed key outlives the keeper here, where nobody can read it. */
+static enum status
+give_page(struct slot *keeper)
+{
+	return give(keeper, GIVE_PAGE, keeper->page_is_plain ? 1 : 0, "", &keeper->page,
+		    1);
+}
+
+/* A file that can't be opened is not given; the keeper then says what it lacks. */
+static enum status
+give_key(struct slot *keeper)
+{
+	struct super *s = keeper->super;
+	CLEANUP(buf_done) struct buf path = { 0 };
+	struct str text = image_text(s->policy.image, OPT_VAULT_MASTER_KEY);
+
+	buf_init(&path, 4096);
+	if (!key_path(text, &path))
+		return ST_OK;
+	int fd = buf_cstr(&path) == NULL
+			 ? -1
+			 : open(buf_cstr(&path), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0) {
+		log_error(&s->log, "vault.master_key %.*s: %s", STR_ARG(text),
+			  strerror(errno));
+		return ST_OK;
+	}
+	enum status st = give(keeper, GIVE_KEY, 0, "", &fd, 1);
+	(void)close(fd);
+	return st;
+}
+
+static enum status
+give_keeper(struct slot *keeper)
+{
+	enum status st = give_page(keeper);
+
+	return st == ST_OK ? give_key(keeper) : st;
+}
+
 /* Sockets. */
 
 enum status
@@ -212,6 +274,8 @@ give_all(struct slot *slot)
 		st = give_all_stats(slot);
 	if (st == ST_OK && (slot->role == ROLE_LEDGER || slot->role == ROLE_KEEPER))
 		st = give_state(slot);
+	if (st == ST_OK && slot->role == ROLE_KEEPER)
+		st = give_keeper(slot);
 	if (st == ST_OK && slot->role == ROLE_CONTROL)
 		st = give(slot, GIVE_ADMIN, 0, s->admin_is_unix ? "unix" : "tcp",
 			  &s->admin_fd, 1);

@@ -1,16 +1,24 @@
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "proxy/super/super.h"
 
-enum { LEDGER_PATIENCE_MS = 1000 };
+#ifndef SYS_memfd_secret
+#define SYS_memfd_secret 447
+#endif
+
+enum { LEDGER_PATIENCE_MS = 1000, PAGE_BYTES = 4096 };
 
 bool
 slot_writes_rows(enum role r)
 {
 	return r == ROLE_SUPER || r == ROLE_WORKER || r == ROLE_DNS ||
-	       r == ROLE_CONTROL || r == ROLE_CONNECTOR;
+	       r == ROLE_CONTROL || r == ROLE_KEEPER || r == ROLE_CONNECTOR;
 }
 
 /* All roles that run, in the order in which they start. */
@@ -32,6 +40,21 @@ put_name(struct slot *slot, size_t number)
 			       (unsigned)(number % 100));
 }
 
+/* memfd_secret(2): in no core, and not for root to read either. */
+static enum status
+make_page(struct slot *slot)
+{
+	int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
+
+	slot->page_is_plain = fd < 0;
+	if (fd < 0)
+		fd = memfd_create("keeper", MFD_CLOEXEC);
+	if (fd < 0 || ftruncate(fd, PAGE_BYTES) < 0)
+		return ST_SYSTEM;
+	slot->page = fd;
+	return ST_OK;
+}
+
 static enum status
 slot_add(struct super *s, enum role r, size_t number)
 {
@@ -39,7 +62,7 @@ slot_add(struct super *s, enum role r, size_t number)
 
 	need(s->slots_n < SUPER_SLOTS);
 	*slot = (struct slot){
-		.super = s, .role = r, .ring = -1, .bell = -1, .stats = -1
+		.super = s, .role = r, .ring = -1, .bell = -1, .stats = -1, .page = -1
 	};
 	slot->index = (uint8_t)s->slots_n;
 	put_name(slot, number);
@@ -52,6 +75,8 @@ slot_add(struct super *s, enum role r, size_t number)
 		if (slot->bell < 0)
 			return ST_SYSTEM;
 	}
+	if (r == ROLE_KEEPER && make_page(slot) != ST_OK)
+		return ST_SYSTEM;
 	s->slots_n++;
 	return ST_OK;
 }

@@ -47,6 +47,8 @@ struct slot {
 	pid_t pid;                    /* 0: none */
 	struct ask_line *line;        /* NULL: none */
 	int ring, bell, stats;        /* -1: this role has none */
+	int page;                     /* of the keeper, GIVE_PAGE; else -1 */
+	bool page_is_plain;
 	uint64_t generation; /* of the policy it has committed or was started with */
 	uint64_t started_ms;
 	unsigned restarts, failures; /* in all; in a row */

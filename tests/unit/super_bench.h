@@ -23,7 +23,7 @@ static const char config[] = "state_dir: /tmp\n"
 			     "      - {hosts: [a.example.test]}\n";
 
 static inline int
-compile(void)
+compile_text(struct str text)
 {
 	struct conf_files files;
 	struct report report;
@@ -32,8 +32,7 @@ compile(void)
 
 	conf_files_init(&files);
 	assert_int_equal(report_init(&report), ST_OK);
-	assert_int_equal(conf_files_add(&files, CONF_MAIN, STR("test.yaml"),
-					str_of(config, sizeof config - 1)),
+	assert_int_equal(conf_files_add(&files, CONF_MAIN, STR("test.yaml"), text),
 			 ST_OK);
 	assert_int_equal(conf_compile(&files, &report, &conf), ST_OK);
 	assert_int_equal(conf_seal(conf, &fd), ST_OK);
@@ -41,6 +40,12 @@ compile(void)
 	report_done(&report);
 	conf_files_done(&files);
 	return fd;
+}
+
+static inline int
+compile(void)
+{
+	return compile_text(str_of(config, sizeof config - 1));
 }
 
 static inline void

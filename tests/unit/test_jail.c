@@ -1,3 +1,4 @@
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -166,6 +167,14 @@ fork_one(const struct given *g)
 	return fork();
 }
 
+/* A process that shares memory with this one. */
+static long
+make_thread(const struct given *g)
+{
+	(void)g;
+	return syscall(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
+}
+
 static long
 io_uring(const struct given *g)
 {
@@ -299,18 +308,22 @@ every_role_lives_and_speaks_to_super_in_its_jail(void **state)
 }
 
 static void
-no_role_executes_forks_traces_or_makes_code(void **state)
+no_role_executes_traces_or_makes_code_and_one_forks(void **state)
 {
-	static const deed_fn deeds[] = {
-		execute,  fork_one,  io_uring,   trace, read_another_process,
-		map_code, make_code, kill_parent
-	};
+	static const deed_fn deeds[] = { execute,    io_uring,
+					 trace,      read_another_process,
+					 map_code,   make_code,
+					 kill_parent };
 
 	(void)state;
 	EACH_ROLE_R
 	{
 		for (size_t i = 0; i < COUNT_OF(deeds); i++)
 			assert_int_equal(do_in_jail(r, NULL, deeds[i]), KILLED);
+		/* The keeper makes a key of a passphrase in a child. */
+		assert_int_equal(do_in_jail(r, NULL, fork_one),
+				 r == ROLE_KEEPER ? ALLOWED : KILLED);
+		assert_int_equal(do_in_jail(r, NULL, make_thread), KILLED);
 	}
 }
 
@@ -442,7 +455,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_role_has_no_capability_and_gains_none),
 		cmocka_unit_test(every_role_lives_and_speaks_to_super_in_its_jail),
-		cmocka_unit_test(no_role_executes_forks_traces_or_makes_code),
+		cmocka_unit_test(no_role_executes_traces_or_makes_code_and_one_forks),
 		cmocka_unit_test(only_the_dialer_makes_sockets_and_only_plain_ones),
 		cmocka_unit_test(no_role_opens_a_file_outside_its_directory),
 		cmocka_unit_test(a_worker_cannot_turn_what_it_holds_into_a_connection),

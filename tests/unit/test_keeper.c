@@ -1,91 +1,23 @@
+#include <dirent.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <cmocka.h>
+#include <openssl/x509v3.h>
 
 #include "proxy/io/chain.h"
-#include "tests/unit/super_bench.h"
-
-struct keeper { /* the real process, in its jail */
-	struct scene scene;
-	struct ask_end ledger; /* the test is the ledger too */
-	char path[64];
-	int state;
-};
-
-NORETURN static void
-exec_keeper(int line)
-{
-	/* A leak check would read /proc, which the jail forbids. */
-	(void)setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
-	/* KEEPER: where the build puts it (tests/CMakeLists.txt). */
-	if (dup2(line, ROLE_SUPER_FD) == ROLE_SUPER_FD)
-		(void)execl(KEEPER, "sandgate-keeper", (char *)NULL);
-	_exit(2);
-}
-
-static int
-give_line(struct keeper *k)
-{
-	int fds[2];
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
-	give(&k->scene, GIVE_LINE, ROLE_LEDGER, STR("1"), &fds[1], 1);
-	(void)close(fds[1]);
-	return fds[0];
-}
-
-static int
-set_up(void **state)
-{
-	struct keeper *k = test_calloc(1, sizeof *k);
-	struct scene *s = &k->scene;
-	int fds[2];
-
-	*state = k;
-	memcpy(k->path, "/tmp/sandgate-keeper-XXXXXX", 28);
-	assert_non_null(mkdtemp(k->path));
-	k->state = open(k->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
-	s->child = fork();
-	assert_true(s->child >= 0);
-	if (s->child == 0)
-		exec_keeper(fds[1]);
-	(void)close(fds[1]);
-	s->line = (struct ask_end){ fds[0], ROLE_SUPER, ROLE_KEEPER };
-	s->image_fd = compile();
-	give(s, GIVE_SLOT, 1, STR("keeper"), NULL, 0);
-	give(s, GIVE_STATE, 0, STR("/"), &k->state, 1);
-	k->ledger = (struct ask_end){ give_line(k), ROLE_LEDGER, ROLE_KEEPER };
-	take_policy(s, 1);
-	tell(s, ASK_START, STR(""), NULL, 0);
-	expect(s, ASK_START, ST_OK, 1);
-	return 0;
-}
-
-static int
-tear_down(void **state)
-{
-	struct keeper *k = *state;
-
-	if (k->scene.line.fd >= 0)
-		(void)close(k->scene.line.fd);
-	(void)close(k->ledger.fd);
-	if (k->scene.child > 0)
-		expect_exit(&k->scene, 0);
-	(void)close(k->scene.image_fd);
-	(void)unlinkat(k->state, "keeper.key", 0);
-	(void)close(k->state);
-	(void)rmdir(k->path);
-	test_free(k);
-	return 0;
-}
+#include "tests/unit/keeper_bench.h"
 
 static void
 ask_sign(struct keeper *k, uint64_t segment, const struct chain_hash *head)
@@ -151,7 +83,7 @@ a_ledger_that_talks_nonsense_loses_its_line_and_its_successor_is_served(void **s
 				 ST_OK);
 		assert_int_equal(ask_recv(&k->ledger, k->scene.space, &m), ST_END);
 		(void)close(k->ledger.fd);
-		k->ledger.fd = give_line(k);
+		k->ledger = give_line(k, ROLE_LEDGER);
 		ask_sign(k, 2, &head);
 		expect_signed(k, 2, &head);
 	}
@@ -178,16 +110,198 @@ static void
 nobody_else_is_served(void **state)
 {
 	struct keeper *k = *state;
-	struct ask_end worker = { -1, ROLE_WORKER, ROLE_KEEPER };
+	struct ask_end dns = give_line(k, ROLE_DNS);
 	struct ask_msg m;
-	int fds[2];
 
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
-	give(&k->scene, GIVE_LINE, ROLE_WORKER, STR("1"), &fds[1], 1);
-	(void)close(fds[1]);
-	worker.fd = fds[0];
-	assert_int_equal(ask_recv(&worker, k->scene.space, &m), ST_END);
-	(void)close(fds[0]);
+	assert_int_equal(ask_recv(&dns, k->scene.space, &m), ST_END);
+	(void)close(dns.fd);
+}
+
+static void
+a_secret_is_leased_for_a_sandbox_that_may_use_it(void **state)
+{
+	struct keeper *k = *state;
+	int demo = connect_from(k, 1);
+	char detail[256];
+
+	assert_int_equal(vault_op(k, VAULT_OP_PUT, "tracker/token", "hunter2"), ST_OK);
+	assert_int_equal(last_row(k, ROW_VAULT, detail), ST_OK);
+	assert_string_equal(detail, "put tracker/token version 1, change 3");
+	expect_lease(k, "tracker", "tracker/token", demo, "hunter2");
+	assert_int_equal(last_row(k, ROW_LEASE, detail), ST_OK);
+	assert_string_equal(detail, "tracker/token version 1 to tracker");
+	expect_lease(k, "tracker", "tracker/token", -1, "hunter2");
+	assert_int_equal(vault_op(k, VAULT_OP_ROTATE, "tracker/token", "hunter3"),
+			 ST_OK);
+	expect_lease(k, "tracker", "tracker/token", demo, "hunter3");
+	assert_int_equal(ask_lease(k, "tracker", "tracker/token", demo).version, 2);
+	(void)close(demo);
+}
+
+static void
+who_may_not_have_it_is_refused_and_it_is_told(void **state)
+{
+	struct keeper *k = *state;
+	int demo = connect_from(k, 1), nobody = connect_from(k, 9);
+	char detail[256];
+
+	assert_int_equal(ask_lease(k, "tracker", "tracker/token", demo).st,
+			 ST_NO_SECRET);
+	assert_int_equal(vault_op(k, VAULT_OP_PUT, "tracker/token", "hunter2"), ST_OK);
+	assert_int_equal(ask_lease(k, "tracker", "tracker/token", nobody).st,
+			 ST_UNKNOWN_SANDBOX);
+	assert_int_equal(ask_lease(k, "jira", "tracker/token", demo).st,
+			 ST_SECRET_DENIED);
+	assert_int_equal(ask_lease(k, "spare", "tracker/token", demo).st,
+			 ST_SECRET_DENIED);
+	assert_int_equal(ask_lease(k, "none", "tracker/token", demo).st,
+			 ST_SECRET_DENIED);
+	assert_int_equal(ask_lease(k, "tracker", "tracker/other", demo).st,
+			 ST_SECRET_DENIED);
+	assert_int_equal(ask_lease(k, "tracker", "@ca", demo).st, ST_SECRET_DENIED);
+	assert_int_equal(last_row(k, ROW_LEASE, detail), ST_SECRET_DENIED);
+	assert_int_equal(ask_vault(k,
+				   &(struct vault_ask){ .op = VAULT_OP_UNGRANT,
+							.name = STR("tracker/token"),
+							.connector = STR("tracker") },
+				   NULL, &(struct str){ 0 }),
+			 ST_OK);
+	assert_int_equal(ask_lease(k, "tracker", "tracker/token", demo).st,
+			 ST_SECRET_DENIED);
+	(void)close(demo);
+	(void)close(nobody);
+}
+
+static void
+a_users_secret_is_for_that_user(void **state)
+{
+	struct keeper *k = *state;
+	int alice = connect_from(k, 1), bob = connect_from(k, 2);
+
+	assert_int_equal(vault_op(k, VAULT_OP_PUT, "users/alice/jira", "a"), ST_OK);
+	expect_lease(k, "jira", "users/{user}/jira", alice, "a");
+	assert_int_equal(ask_lease(k, "jira", "users/{user}/jira", bob).st,
+			 ST_NO_SECRET);
+	assert_int_equal(ask_lease(k, "jira", "users/alice/jira", bob).st,
+			 ST_SECRET_DENIED);
+	assert_int_equal(ask_lease(k, "jira", "users/{user}/jira", -1).st,
+			 ST_SECRET_DENIED);
+	(void)close(alice);
+	(void)close(bob);
+}
+
+static void
+an_expired_secret_is_not_given_out(void **state)
+{
+	struct keeper *k = *state;
+	struct str answer;
+
+	assert_int_equal(ask_vault(k,
+				   &(struct vault_ask){ .op = VAULT_OP_PUT,
+							.name = STR("tracker/token"),
+							.expires = 1000 },
+				   "old", &answer),
+			 ST_OK);
+	assert_int_equal(ask_lease(k, "tracker", "tracker/token", -1).st,
+			 ST_SECRET_EXPIRED);
+}
+
+static void
+without_a_ledger_nothing_is_given_out(void **state)
+{
+	struct keeper *k = *state;
+
+	assert_int_equal(vault_op(k, VAULT_OP_PUT, "tracker/token", "x"), ST_OK);
+	assert_int_equal(rowring_desert(k->scene.ring_fd, true), ST_OK);
+	assert_int_equal(ask_lease(k, "tracker", "tracker/token", -1).st, ST_NO_LEDGER);
+	assert_int_equal(vault_op(k, VAULT_OP_PUT, "b", "x"), ST_NO_LEDGER);
+	assert_int_equal(rowring_desert(k->scene.ring_fd, false), ST_OK);
+	expect_lease(k, "tracker", "tracker/token", -1, "x");
+}
+
+static enum status
+ask_rotate(struct keeper *k, uint32_t base, const char *value, uint32_t *ret_version)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	int fd = seal_value(str_from(value));
+	struct ask_msg m;
+
+	buf_init(&b, 1024);
+	wire_put_str(&b, STR("refresh"));
+	wire_put_str(&b, STR("refresh/token"));
+	buf_put_u32(&b, base);
+	assert_int_equal(ask_send(&k->connector, ASK_ROTATE, false, 9,
+				  ASK_LOAD(str_of(b.p, b.len), &fd, 1)),
+			 ST_OK);
+	(void)close(fd);
+	assert_int_equal(ask_recv(&k->connector, k->scene.space, &m), ST_OK);
+	struct wire w = wire_from(m.body);
+	enum status st = (enum status)wire_u16(&w);
+	*ret_version = wire_u32(&w);
+	assert_int_equal(wire_end(&w), ST_OK);
+	return st;
+}
+
+static void
+a_new_refresh_token_is_durable_and_an_older_one_is_no_base(void **state)
+{
+	struct keeper *k = *state;
+	uint32_t version = 0;
+
+	assert_int_equal(vault_op(k, VAULT_OP_PUT, "refresh/token", "one"), ST_OK);
+	assert_int_equal(ask_rotate(k, 1, "two", &version), ST_OK);
+	assert_int_equal(version, 2);
+	kill_and_start(k);
+	expect_lease(k, "refresh", "refresh/token", -1, "two");
+	assert_int_equal(ask_rotate(k, 1, "late", &version), ST_CONFLICT);
+	assert_int_equal(ask_rotate(k, 2, "a\nb", &version), ST_BAD_SECRET);
+	expect_lease(k, "refresh", "refresh/token", -1, "two");
+}
+
+static void
+leaves_are_for_hosts_that_some_policy_lets_out(void **state)
+{
+	struct keeper *k = *state;
+	X509 *x = NULL;
+	unsigned told = 0;
+
+	assert_int_equal(ask_mint(k, "a.example.test", MINT_INTERCEPT, &x), ST_OK);
+	assert_int_equal(X509_check_host(x, "a.example.test", 0, 0, NULL), 1);
+	X509_free(x);
+	assert_int_equal(ask_mint(k, "tracker.example.test", MINT_INTERCEPT, &x),
+			 ST_OK);
+	X509_free(x);
+	assert_int_equal(ask_mint(k, "evil.test", MINT_INTERCEPT, &x), ST_DENIED);
+	assert_int_equal(ask_mint(k, "A.example.test", MINT_INTERCEPT, &x),
+			 ST_BAD_HOST);
+	for (int i = 0; i < 40; i++) {
+		enum status st = ask_mint(k, "evil.test", MINT_REFUSAL, &x);
+		assert_true(st == ST_OK || st == ST_LIMIT_RATE);
+		if (st == ST_OK)
+			X509_free(x);
+		told += st == ST_OK;
+	}
+	assert_in_range(told, 20, 30);
+}
+
+static void
+a_line_that_talks_nonsense_is_hung_up(void **state)
+{
+	struct keeper *k = *state;
+	struct ask_msg m;
+
+	assert_int_equal(ask_send(&k->connector, ASK_LEASE, false, 1,
+				  ASK_LOAD(STR("\0"), NULL, 0)),
+			 ST_OK);
+	assert_int_equal(ask_recv(&k->connector, k->scene.space, &m), ST_END);
+	assert_int_equal(
+		ask_send(&k->worker, ASK_MINT, false, 1, ASK_LOAD(STR("\0"), NULL, 0)),
+		ST_OK);
+	assert_int_equal(ask_recv(&k->worker, k->scene.space, &m), ST_END);
+	assert_int_equal(ask_send(&k->control, ASK_VAULT, false, 1,
+				  ASK_LOAD(STR("\x63"), NULL, 0)),
+			 ST_OK);
+	assert_int_equal(ask_recv(&k->control, k->scene.space, &m), ST_END);
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -201,6 +315,14 @@ main(void)
 		CASE(a_ledger_that_talks_nonsense_loses_its_line_and_its_successor_is_served),
 		CASE(a_ledger_that_asks_too_often_loses_its_line),
 		CASE(nobody_else_is_served),
+		CASE(a_secret_is_leased_for_a_sandbox_that_may_use_it),
+		CASE(who_may_not_have_it_is_refused_and_it_is_told),
+		CASE(a_users_secret_is_for_that_user),
+		CASE(an_expired_secret_is_not_given_out),
+		CASE(without_a_ledger_nothing_is_given_out),
+		CASE(a_new_refresh_token_is_durable_and_an_older_one_is_no_base),
+		CASE(leaves_are_for_hosts_that_some_policy_lets_out),
+		CASE(a_line_that_talks_nonsense_is_hung_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,9 +70,11 @@ on_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 	buf_init(&answer, 4096);
 	buf_put_u16(&answer, (uint16_t)s->refuse);
 	if (s->refuse == ST_OK) {
-		assert_int_equal(mint_put_leaf(&leaf, &s->ca, host, way, point,
-					       clock_wall_us() / US - s->lag_s),
-				 ST_OK);
+		assert_int_equal(
+			mint_put_leaf(&leaf, &s->ca, host, way, point,
+				      &(struct mint_time){ .now = clock_wall_us() / US -
+								  s->lag_s }),
+			ST_OK);
 		buf_put_u8(&answer, 1);
 		wire_put_str(&answer, str_of(leaf.p, leaf.len));
 	}

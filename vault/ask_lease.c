@@ -1,0 +1,223 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "vault/keeper.h"
+#include "vault/permit.h"
+#include "vault/value.h"
+
+enum { DETAIL_MAX = 512 };
+
+/* What LEASE and ROTATE begin with, and who it is for. */
+struct wanted {
+	struct permit_wish wish;
+	struct permit permit;
+	uint32_t version; /* given out or made; 0: none */
+};
+
+/* sock: of a sandbox, or -1.  A socket of nobody is no reason to call it the connector's
+ * own business. */
+static enum status
+identify(struct keeper *k, int sock, struct permit_wish *w)
+{
+	if (sock < 0)
+		return ST_OK;
+	w->who = who_by_socket(k->role.who, sock);
+	return w->who == NULL ? ST_UNKNOWN_SANDBOX : ST_OK;
+}
+
+static enum status
+judge(struct keeper *k, struct keeper_line *line, int sock, struct wanted *a)
+{
+	enum status st = vault_is_open(k->vault);
+
+	(void)line;
+	if (st == ST_OK && !role_has_ledger(&k->role))
+		st = ST_NO_LEDGER;
+	if (st == ST_OK)
+		st = identify(k, sock, &a->wish);
+	return st == ST_OK ? permit_judge(k->role.image, vault_table(k->vault),
+					  &a->wish, &a->permit)
+			   : st;
+}
+
+/* The names are the asker's: str_is_name() or not, the ledger escapes and caps them. */
+static enum status
+write_row(struct keeper *k, enum row_kind kind, const struct wanted *a,
+	  enum status reason)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct row row = role_row_begin(&k->role, kind, a->wish.who);
+
+	buf_init(&b, DETAIL_MAX);
+	if (kind == ROW_VAULT)
+		buf_put(&b, STR("rotate "));
+	if (a->permit.entry != NULL)
+		buf_put(&b, str_of(a->permit.name, a->permit.name_n));
+	else
+		buf_put(&b, str_head(a->wish.secret, 128));
+	if (a->version != 0)
+		buf_putf(&b, " version %u", a->version);
+	buf_putf(&b, " %s ", kind == ROW_VAULT ? "by" : "to");
+	buf_put(&b, str_head(a->wish.connector, STR_NAME_MAX));
+	row.reason = reason;
+	row.detail = str_of(b.p, b.len);
+	return role_row(&k->role, &row);
+}
+
+/* Only this one asker will hold it; an ordinary one can't be changed on the way. */
+static enum status
+hand_over(struct keeper *k, const struct table_entry *e, const struct table_version *v,
+	  int *ret_fd)
+{
+	const struct envelope_place place = table_place(e, v);
+	size_t n = v->envelope.sealed.n - SEAL_MORE;
+	bool is_plain = false;
+	int fd = secret_memfd(n, &is_plain);
+
+	if (fd < 0)
+		return ST_NO_FILES;
+	void *at = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	enum status st = at == MAP_FAILED ? ST_NOMEM
+					  : envelope_open(vault_master(k->vault),
+							  &place, &v->envelope, at);
+	if (at != MAP_FAILED)
+		(void)munmap(at, n);
+	if (st == ST_OK && is_plain &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) != 0)
+		st = ST_SYSTEM;
+	if (st != ST_OK) {
+		(void)close(fd);
+		return st;
+	}
+	*ret_fd = fd;
+	return ST_OK;
+}
+
+static enum status
+lease(struct keeper *k, struct wanted *a, struct buf *b, int *ret_fd)
+{
+	const struct table_version *v = table_newest(a->permit.entry);
+	enum status st = ST_OK;
+
+	if (v->expires != 0 && v->expires <= vault_now())
+		st = ST_SECRET_EXPIRED;
+	a->version = v->number;
+	if (st == ST_OK)
+		st = hand_over(k, a->permit.entry, v, ret_fd);
+	if (st == ST_OK)
+		st = write_row(k, ROW_LEASE, a, ST_OK);
+	if (st != ST_OK)
+		return st;
+	buf_put_u16(b, ST_OK);
+	buf_put_u32(b, v->number);
+	buf_put_u64(b, v->expires);
+	buf_put_u32(b, (uint32_t)(v->envelope.sealed.n - SEAL_MORE));
+	return b->st;
+}
+
+enum status
+keeper_lease(struct keeper *k, struct keeper_line *line, struct ask_msg *m)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct wire w = wire_from(m->body);
+	struct wanted a = { .wish = { .connector = wire_str(&w), .secret = STR("") } };
+	int fd = -1;
+
+	a.wish.secret = wire_str(&w);
+	if (wire_end(&w) != ST_OK)
+		return ST_BAD_MESSAGE;
+	buf_init(&b, 64);
+	enum status st = m->lost_fds
+				 ? ST_NO_FILES
+				 : judge(k, line, m->fds_n > 0 ? m->fds[0] : -1, &a);
+	if (st == ST_OK)
+		st = lease(k, &a, &b, &fd);
+	if (st != ST_OK) {
+		(void)!write_row(k, ROW_LEASE, &a, st);
+		buf_clear(&b);
+		buf_put_u16(&b, (uint16_t)st);
+		buf_put_u32(&b, 0);
+		buf_put_u64(&b, 0);
+		buf_put_u32(&b, 0);
+	}
+	enum status sent = keeper_answer(line, m, &b, st == ST_OK ? fd : -1);
+	if (fd >= 0)
+		(void)close(fd);
+	return sent;
+}
+
+/* The one secret that a connector may replace: a refresh token that its server has
+ * exchanged for another one. */
+static bool
+may_rotate(const struct image *im, const struct wanted *a)
+{
+	const struct image_auth *auth = &a->permit.connector->auth;
+
+	return auth->kind == AUTH_OAUTH2_REFRESH &&
+	       str_eq(image_str(im, auth->secret), a->wish.secret);
+}
+
+/* The server takes the one before no longer, so neither do we. */
+static enum status
+replace(struct keeper *k, struct wanted *a, uint32_t base, const struct secret *value)
+{
+	const struct table_entry *e = a->permit.entry;
+	struct table_version next = { .number = table_newest(e)->number + 1,
+				      .created = vault_now() };
+	enum status st = ST_OK;
+
+	if (table_newest(e)->number != base)
+		return ST_CONFLICT;
+	if (!value_is_good(value, (enum vault_kind)e->kind))
+		return ST_BAD_SECRET;
+	struct safe *safe = vault_begin(k->vault, &st);
+	if (safe == NULL)
+		return st;
+	st = safe_add_version(safe, e, &next,
+			      str_of(secret_bytes(value), secret_len(value)));
+	if (st == ST_OK)
+		st = safe_retire(safe, e, next.number, 0);
+	st = vault_end(k->vault, st);
+	if (st == ST_OK)
+		a->version = next.number;
+	return st;
+}
+
+static enum status
+rotate(struct keeper *k, struct keeper_line *line, struct ask_msg *m, struct wanted *a,
+       uint32_t base)
+{
+	CLEANUP(secret_done) struct secret value = { 0 };
+	enum status st;
+
+	if (m->lost_fds)
+		return ST_NO_FILES;
+	st = judge(k, line, m->fds_n == 2 ? m->fds[0] : -1, a);
+	if (st == ST_OK && !may_rotate(k->role.image, a))
+		st = ST_SECRET_DENIED;
+	if (st == ST_OK)
+		st = value_read(m->fds[m->fds_n - 1], VAULT_VALUE_MAX, &value);
+	return st == ST_OK ? replace(k, a, base, &value) : st;
+}
+
+enum status
+keeper_rotate(struct keeper *k, struct keeper_line *line, struct ask_msg *m)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct wire w = wire_from(m->body);
+	struct wanted a = { .wish = { .connector = wire_str(&w), .secret = STR("") } };
+
+	a.wish.secret = wire_str(&w);
+	uint32_t base = wire_u32(&w);
+	if (wire_end(&w) != ST_OK || (m->fds_n == 0 && !m->lost_fds))
+		return ST_BAD_MESSAGE;
+	enum status st = rotate(k, line, m, &a, base);
+	enum status written = write_row(k, ROW_VAULT, &a, st);
+	if (written != ST_OK)
+		log_error(&k->role.log, "a row of a rotation: %s",
+			  status_code(written));
+	buf_init(&b, 16);
+	buf_put_u16(&b, (uint16_t)st);
+	buf_put_u32(&b, st == ST_OK ? a.version : 0);
+	return keeper_answer(line, m, &b, -1);
+}
