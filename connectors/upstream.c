@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proxy/flow/parent.h"
 #include "proxy/flow/shake.h"
 #include "proxy/io/sock.h"
 
@@ -28,9 +29,10 @@ struct upstream_call {
 	uint32_t connector, handle;
 	uint64_t generation;
 	struct dest dest;
-	bool is_plain;
+	bool is_plain, is_via;
 	enum tls_offer offer;
 	int fd;
+	struct parent parent;
 	struct stream stream;
 	struct loop_io io;
 	struct shake shake;
@@ -104,6 +106,7 @@ static void
 call_free(struct upstream_call *c)
 {
 	shake_cancel(&c->shake);
+	parent_cancel(&c->parent);
 	if (c->io.loop != NULL)
 		loop_io_clear(&c->io);
 	if (c->has_stream)
@@ -237,6 +240,29 @@ connected(struct upstream_call *c)
 	established(c);
 }
 
+static void
+on_parent(void *ctx, enum status st)
+{
+	struct upstream_call *c = ctx;
+
+	if (st == ST_OK)
+		connected(c);
+	else
+		fail(c, st, NULL);
+}
+
+/* The socket leads to the parent proxy: it is told where to. */
+static void
+talk_to_parent(struct upstream_call *c)
+{
+	enum status st = parent_begin(&c->parent, &c->all->flow, c->fd, &c->dest,
+				      connector_option(c->all, OPT_CONNECT_TIMEOUT),
+				      on_parent, c);
+
+	if (st != ST_OK)
+		fail(c, st, NULL);
+}
+
 /* As DIAL: status u16, rule u32, address, country, attempts u8, via u8; a socket. */
 static enum status
 read_answer(struct upstream_call *c, struct ask_msg *m)
@@ -244,15 +270,14 @@ read_answer(struct upstream_call *c, struct ask_msg *m)
 	struct wire in = wire_from(m->body);
 	uint16_t told = wire_u16(&in);
 	enum status st = told < ST_COUNT ? (enum status)told : ST_NO_DIALER;
-	bool is_via;
 
 	(void)wire_u32(&in);
 	(void)wire_str(&in);
 	(void)wire_str(&in);
 	(void)wire_u8(&in);
-	is_via = wire_u8(&in) != 0;
+	c->is_via = wire_u8(&in) != 0;
 	c->fd = ask_msg_take(m, 0);
-	if (wire_end(&in) != ST_OK || is_via)
+	if (wire_end(&in) != ST_OK)
 		return ST_NO_DIALER;
 	if (st == ST_OK && (c->fd < 0 || sock_set_nonblock(c->fd) != ST_OK))
 		return ST_NO_DIALER;
@@ -269,10 +294,12 @@ on_fetched(void *ctx, enum status st, struct ask_msg *m)
 		st = read_answer(c, m);
 	else
 		st = st == ST_TIMEOUT ? ST_CONNECT_TIMEOUT : ST_NO_DIALER;
-	if (st == ST_OK)
-		connected(c);
-	else
+	if (st != ST_OK)
 		fail(c, st, NULL);
+	else if (c->is_via)
+		talk_to_parent(c);
+	else
+		connected(c);
 }
 
 static enum status

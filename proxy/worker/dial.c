@@ -1,17 +1,15 @@
 #include "proxy/worker/dial.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "proxy/base/num.h"
-#include "proxy/http/h1_read.h"
+#include "proxy/flow/parent.h"
 #include "proxy/io/ask.h"
 #include "proxy/io/sock.h"
 
-enum { DIAL_TEXT_MAX = 64, DIAL_ARENA_MAX = 256 * 1024, DIAL_BODY_MAX = 512 };
+enum { DIAL_TEXT_MAX = 64, DIAL_BODY_MAX = 512 };
 
 struct dial {
 	struct worker *w;
@@ -27,25 +25,8 @@ struct dial {
 	uint32_t rule;
 	char address[DIAL_TEXT_MAX], country[4];
 
-	/* with a parent proxy */
-	struct loop_io io;
-	struct loop_timer timer;
-	struct h1_read reader;
-	struct arena arena;
-	bool is_talking;
+	struct parent parent;
 };
-
-static void
-dial_stop_talking(struct dial *d)
-{
-	if (!d->is_talking)
-		return;
-	d->is_talking = false;
-	loop_io_clear(&d->io);
-	loop_timer_clear(&d->timer);
-	h1_read_done(&d->reader);
-	arena_done(&d->arena);
-}
 
 static void
 dial_end(struct dial *d, enum status st)
@@ -56,7 +37,7 @@ dial_end(struct dial *d, enum status st)
 				 .address = str_from(d->address),
 				 .country = str_from(d->country) };
 
-	dial_stop_talking(d);
+	parent_cancel(&d->parent);
 	if (st == ST_OK) {
 		r.fd = d->fd;
 		d->fd = -1;
@@ -78,87 +59,28 @@ dial_cancel(struct dial *d)
 	/* A line that was lost has told us; so it lives. */
 	if (d->is_asked)
 		ask_cancel(d->line, d->seq);
-	dial_stop_talking(d);
+	parent_cancel(&d->parent);
 	if (d->fd >= 0)
 		(void)close(d->fd);
 	d->fd = -1;
 	loop_defer(d->w->loop, free, d);
 }
 
-/* The parent's answer is taken exactly up to its end: what follows is the host's. */
 static void
-on_parent(void *ctx, unsigned events)
+on_parent(void *ctx, enum status st)
 {
-	struct dial *d = ctx;
-	struct head head;
-	size_t used = 0;
-	ssize_t n = recv(d->fd, d->w->space, WORKER_SPACE, MSG_PEEK);
-	enum status st;
-
-	(void)events;
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n <= 0) {
-		dial_end(d, ST_PARENT_PROXY);
-		return;
-	}
-	st = h1_read_feed(&d->reader, str_of(d->w->space, (size_t)n), &used, &head);
-	if (st != ST_OK && st != ST_AGAIN) {
-		dial_end(d, ST_PARENT_PROXY);
-		return;
-	}
-	if (recv(d->fd, d->w->space, used, 0) != (ssize_t)used)
-		dial_end(d, ST_PARENT_PROXY);
-	else if (st == ST_OK)
-		dial_end(d, head.status >= 200 && head.status < 300 ? ST_OK
-								    : ST_PARENT_PROXY);
-}
-
-static void
-on_timeout(void *ctx)
-{
-	dial_end(ctx, ST_CONNECT_TIMEOUT);
-}
-
-static enum status
-parent_ask(struct dial *d)
-{
-	struct buf b;
-	ssize_t n = -1;
-
-	buf_init(&b, 2048);
-	buf_put(&b, STR("CONNECT "));
-	dest_put(&b, &d->dest);
-	buf_put(&b, STR(" HTTP/1.1\r\nHost: "));
-	dest_put(&b, &d->dest);
-	buf_put(&b, STR("\r\n\r\n"));
-	/* A new connection takes so few bytes whole. */
-	if (b.st == ST_OK)
-		n = send(d->fd, b.p, b.len, MSG_NOSIGNAL);
-	bool is_sent = n == (ssize_t)b.len;
-	buf_done(&b);
-	return is_sent ? ST_OK : ST_PARENT_PROXY;
+	dial_end(ctx, st);
 }
 
 static void
 parent_talk(struct dial *d)
 {
-	struct h1_limits limits = { .fields = worker_option(d->w, OPT_LIMIT_FIELDS),
-				    .line = worker_option(d->w, OPT_LIMIT_LINE),
-				    .head = worker_option(d->w, OPT_LIMIT_HEAD) };
-	enum status st = parent_ask(d);
+	enum status st =
+		parent_begin(&d->parent, &d->w->flow, d->fd, &d->dest,
+			     worker_option(d->w, OPT_CONNECT_TIMEOUT), on_parent, d);
 
-	if (st != ST_OK) {
+	if (st != ST_OK)
 		dial_end(d, st);
-		return;
-	}
-	d->is_talking = true;
-	arena_init(&d->arena, DIAL_ARENA_MAX);
-	h1_read_response(&d->reader, &d->arena, &limits, METHOD_CONNECT, false);
-	loop_io_init(&d->io, d->w->loop, d->fd, on_parent, d);
-	loop_io_want(&d->io, LOOP_READ);
-	loop_timer_init(&d->timer, d->w->loop, on_timeout, d);
-	loop_timer_set(&d->timer, worker_option(d->w, OPT_CONNECT_TIMEOUT));
 }
 
 static void

@@ -93,7 +93,7 @@ class Fetcher(Answerer):
     """Answers FETCH: `hosts` maps a name to a port on loopback, or to a status."""
 
     def __init__(self, sock, hosts):
-        self.hosts = hosts
+        self.hosts, self.via = hosts, None
         super().__init__(sock)
 
     def heard(self, w, fds):
@@ -104,9 +104,9 @@ class Fetcher(Answerer):
         if isinstance(to, str):
             status = to
         else:
-            back = [socket.create_connection(("127.0.0.1", to)).detach()]
+            back = [socket.create_connection(("127.0.0.1", self.via or to)).detach()]
         text = "127.0.0.1:%s" % to if back else ""
-        return struct.pack("!HI", STATUS.index(status), NONE) + str16(text) + str16("") + b"\1\0", back
+        return struct.pack("!HI", STATUS.index(status), NONE) + str16(text) + str16("") + bytes([1, self.via is not None]), back
 
 
 class Lane:
