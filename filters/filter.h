@@ -112,6 +112,8 @@ struct exchange {
 	uint64_t begun_ms; /* monotonic */
 	uint64_t bytes_up, bytes_down;
 	uint32_t http_status;
+	uint32_t secret_version; /* that the connector used; 0: none */
+	uint32_t scrubbed;       /* echoes of it that it replaced */
 	/* VERDICT_ANSWER: with http_status; both live as long as the exchange. */
 	struct str answer, answer_type;
 	struct str

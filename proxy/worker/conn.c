@@ -211,6 +211,19 @@ row_where(struct row *row, const struct exchange *x, struct buf *host_text)
 	row->detail = x->detail;
 }
 
+/* Whose credential the request gets. */
+static struct str
+connector_of(const struct conn *c, const struct exchange *x)
+{
+	const struct image *im = c->w->role.image;
+	size_t n = 0;
+	const struct image_connector *all = image_connectors(im, &n);
+
+	if (x->action != ACTION_CONNECTOR || x->connector >= n)
+		return (struct str){ "", 0 };
+	return image_str(im, all[x->connector].name);
+}
+
 enum status
 conn_row(struct conn *c, struct exchange *x, enum row_kind kind)
 {
@@ -234,6 +247,9 @@ conn_row(struct conn *c, struct exchange *x, enum row_kind kind)
 	row.observed = x->observed;
 	row.listener = conn_listener(c);
 	row.http_status = x->http_status;
+	row.connector = connector_of(c, x);
+	row.secret_version = x->secret_version;
+	row.scrubbed = x->scrubbed;
 	row.bytes_up = x->bytes_up;
 	row.bytes_down = x->bytes_down;
 	row.duration_ms = loop_now_ms(w->loop) - x->begun_ms;
@@ -381,6 +397,7 @@ conn_begin(struct worker *w, int fd, const struct conn_entry *e)
 		return;
 	}
 	c->w = w;
+	c->serial = ++w->serial;
 	c->listener = e->listener;
 	c->way = (uint8_t)e->way;
 	c->opened_ms = loop_now_ms(w->loop);

@@ -46,6 +46,7 @@ enum conn_form {
 struct conn {
 	struct list link; /* worker->conns */
 	struct worker *w;
+	uint64_t serial;   /* no other of this process has it */
 	struct loop_io io; /* the sandbox's socket, io.fd; the owner sets io.fn by
 			      conn_take() */
 	const struct conn_owner *owner;

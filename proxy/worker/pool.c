@@ -107,8 +107,12 @@ pool_free(struct pool *p)
 static bool
 fits(const struct kept *k, const struct pool_key *key)
 {
-	return k->handle == key->handle && k->generation == key->generation &&
-	       k->is_https == key->is_https && k->dest.port == key->dest->port &&
+	if (k->handle != key->handle || k->generation != key->generation ||
+	    k->connector != key->connector)
+		return false;
+	if (k->connector != CONNECTOR_NONE)
+		return k->conn == key->conn;
+	return k->is_https == key->is_https && k->dest.port == key->dest->port &&
 	       dest_same_host(&k->dest, key->dest);
 }
 
@@ -182,6 +186,8 @@ pool_add(struct pool *p, const struct pool_key *key, pool_make_fn make,
 	k->generation = key->generation;
 	k->dest = *key->dest;
 	k->is_https = key->is_https;
+	k->connector = key->connector;
+	k->conn = key->conn;
 	list_append(&p->ready, &k->link);
 	if (leg_ask(k->leg, ret_s) != ST_OK) {
 		drop(k);

@@ -4,8 +4,10 @@
  * pool: the legs of this worker, with whom and where each is for.  A leg is given only
  * to the sandbox for which it was dialled, for the very same destination and scheme,
  * and only under the policy under which it was dialled.  It goes when it is over, when
- * it was idle too long, and with its policy once its last request has ended.
+ * it was idle too long, and with its policy once its last request has ended.  A lane to a
+ * connector is kept the same way, for the one connection that it was opened with.
  */
+#include "conf/policy.h"
 #include "proxy/base/list.h"
 #include "proxy/flow/leg.h"
 #include "proxy/http/dest.h"
@@ -19,6 +21,10 @@ struct pool_key {
 	uint64_t generation; /* of the policy by which the host is, or was, asked for */
 	const struct dest *dest;
 	bool is_https;
+	/* A lane serves one connection of a sandbox, wherever its requests go.
+	 * CONNECTOR_NONE: none of this. */
+	uint32_t connector;
+	uint64_t conn; /* conn.serial */
 };
 
 struct kept {
@@ -29,6 +35,8 @@ struct kept {
 	uint64_t generation; /* of the policy under which it was dialled */
 	struct dest dest;
 	bool is_https;
+	uint32_t connector;
+	uint64_t conn;
 	char address[56], country[4];
 	uint64_t since_ms; /* idle since */
 };

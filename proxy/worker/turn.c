@@ -233,6 +233,7 @@ turn_over(struct turn *t)
 	turn_to(t, TURN_OVER);
 	dial_cancel(t->dial);
 	reach_cancel(t->reach);
+	lane_cancel(t->lane);
 	if (t->ask_seq != 0 && t->c->w->ledger != NULL)
 		ask_cancel(t->c->w->ledger, t->ask_seq);
 	turn_drop_leg(t);
@@ -254,10 +255,11 @@ turn_cut(struct turn *t)
 void
 turn_judge(struct turn *t)
 {
+	/* They count the rules and connectors of the old policy. */
+	t->x.rule = RULE_NONE;
+	t->x.connector = CONNECTOR_NONE;
 	if (t->state == TURN_CARRY)
 		turn_carry_judge(t);
-	else
-		t->x.rule = RULE_NONE; /* it counts the rules of the old policy */
 }
 
 static void

@@ -13,6 +13,7 @@
  * Only if a filter looks at bodies do they go through a sieve.
  */
 #include "proxy/worker/dial.h"
+#include "proxy/worker/lane.h"
 #include "proxy/worker/reach.h"
 #include "proxy/worker/turn.h"
 
@@ -53,14 +54,17 @@ struct turn {
 	unsigned needs;      /* of all filters */
 	uint64_t generation; /* of the policy when the host was asked for */
 	struct dial *dial;
-	struct reach *reach; /* TLS with the host that was dialled */
-	uint32_t ask_seq;    /* the ledger is asked for a page; 0: it isn't */
+	struct reach *reach;    /* TLS with the host that was dialled */
+	struct lane_call *lane; /* being opened */
+	struct head lane_trailers;
+	uint32_t ask_seq; /* the ledger is asked for a page; 0: it isn't */
 	uint64_t body_bytes;
 	uint64_t rowed_ms, rowed_bytes; /* CARRY: the last row */
 	uint32_t interim;
 	bool is_https;     /* the client's end */
 	bool request_ends; /* the request's head said it has no body */
 	bool reply_ends;   /* the response's */
+	bool is_lane;      /* the leg leads to a connector */
 	bool has_exchange, is_ws, is_retry, is_answered, is_last;
 };
 
@@ -75,9 +79,17 @@ void turn_on_head(void *ctx, struct side_msg *m);
 void turn_on_body(void *ctx, struct str view);
 void turn_on_end(void *ctx, const struct head *trailers);
 void turn_describe(struct turn *t);     /* a fresh exchange from what is known */
-void turn_open(struct turn *t);         /* find or dial a leg for t->uri.dest */
 void turn_forward(struct turn *t);      /* the chain lets it out: the head goes */
 void turn_body_resumed(struct turn *t); /* of the request */
+
+/* turn_leg.c: find a leg for the request, or make one */
+void turn_open(struct turn *t);
+
+/* turn_lane.c: what a connector says beside the response (proxy/flow/lane.h).  ST_OK, or
+ * why there is none. */
+enum status turn_lane_head(struct turn *t, struct head *h) MUSTCHECK;
+/* Without what was only for us. */
+const struct head *turn_lane_trailers(struct turn *t, const struct head *trailers);
 
 /* turn_reply.c */
 extern const struct side_events turn_leg_events;

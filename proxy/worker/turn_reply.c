@@ -57,6 +57,12 @@ turn_reply_begin(struct turn *t)
 static void
 final_head(struct turn *t, const struct side_msg *m)
 {
+	enum status st = t->is_lane ? turn_lane_head(t, m->head) : ST_OK;
+
+	if (st != ST_OK) {
+		host_failed(t, st);
+		return;
+	}
 	t->response = t->x.response = m->head;
 	t->reply_ends = m->is_whole;
 	t->x.http_status = m->head->status;
@@ -93,6 +99,8 @@ on_end(void *ctx, const struct head *trailers)
 {
 	struct turn *t = ctx;
 
+	if (t->is_lane)
+		trailers = turn_lane_trailers(t, trailers);
 	t->down.trailers = trailers;
 	if (t->state == TURN_CARRY)
 		turn_carry_end(t, true);

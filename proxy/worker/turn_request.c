@@ -1,9 +1,5 @@
-#include <string.h>
-#include <unistd.h>
-
 #include "proxy/http/ws.h"
 #include "proxy/worker/login.h"
-#include "proxy/worker/pool.h"
 #include "proxy/worker/turn_in.h"
 
 static bool
@@ -99,17 +95,6 @@ turn_on_head(void *ctx, struct side_msg *m)
 	judge(t);
 }
 
-/* A leg is there: the last word of the chain, then the head goes. */
-static void
-opened(struct turn *t, const struct kept *k)
-{
-	memcpy(t->x.address, k->address, sizeof k->address);
-	memcpy(t->x.country, k->country, sizeof k->country);
-	t->leg->events = &turn_leg_events;
-	t->leg->ctx = t;
-	turn_chain(t, PHASE_OPEN);
-}
-
 void
 turn_forward(struct turn *t)
 {
@@ -119,117 +104,16 @@ turn_forward(struct turn *t)
 			      .is_ws = t->is_ws,
 			      .is_whole = t->request_ends && !t->is_ws };
 
+	/* A policy that came meanwhile sends it another way. */
+	if (t->is_lane != (t->x.action == ACTION_CONNECTOR)) {
+		turn_refuse(t, ST_RELOADED);
+		return;
+	}
 	turn_to(t, TURN_FORWARD);
 	side_put_head(t->leg, &m);
 	/* What came with the head goes with it. */
 	if (!t->request_ends && !t->is_ws)
 		side_want(t->front, true);
-}
-
-static struct pool_key
-key_of(const struct turn *t)
-{
-	return (struct pool_key){ .handle = t->c->limit->handle,
-				  .generation = t->generation,
-				  .dest = &t->uri.dest,
-				  .is_https = t->is_https };
-}
-
-static void
-connected(struct turn *t, struct stream *s, pool_make_fn make)
-{
-	struct worker *w = t->c->w;
-	struct pool_key key = key_of(t);
-	struct leg_start start = { .flow = &w->flow,
-				   .stream = s,
-				   .limits = &w->leg_limits,
-				   .is_https = t->is_https };
-	struct kept *k = pool_add(w->pool, &key, make, &start, &t->leg);
-
-	if (k == NULL) {
-		turn_refuse(t, ST_NOMEM);
-		return;
-	}
-	memcpy(k->address, t->x.address, sizeof k->address);
-	memcpy(k->country, t->x.country, sizeof k->country);
-	opened(t, k);
-}
-
-static void
-reached(void *ctx, const struct reached *r)
-{
-	struct turn *t = ctx;
-
-	t->reach = NULL;
-	if (r->st == ST_OK) {
-		connected(t, r->stream, r->make);
-	} else {
-		t->x.detail = str_from(r->words);
-		turn_refuse(t, r->st);
-	}
-	turn_settle(t);
-}
-
-static enum status
-reach(struct turn *t, int fd)
-{
-	/* Few hosts take a WebSocket over HTTP/2, and it needs a connection of its own
-	 * anyway. */
-	const struct reach_to to = { .dest = &t->uri.dest,
-				     .offer =
-					     t->is_ws ? TLS_OFFER_H1 : TLS_OFFER_BOTH };
-	struct stream plain;
-
-	if (t->is_https)
-		return reach_start(t->c->w, fd, &to, reached, t, &t->reach);
-	stream_plain(&plain, fd);
-	connected(t, &plain, leg_h1_new);
-	return ST_OK;
-}
-
-static void
-dialed(void *ctx, const struct dial_result *r)
-{
-	struct turn *t = ctx;
-
-	t->dial = NULL;
-	dial_note(r, &t->x);
-	enum status st = r->st == ST_OK ? reach(t, r->fd) : r->st;
-	if (st != ST_OK)
-		turn_refuse(t, st);
-	turn_settle(t);
-}
-
-/* Nothing of a request was answered, so a safe one may be asked again. */
-static bool
-may_repeat(const struct turn *t)
-{
-	enum method m = t->request->method_id;
-
-	return (m == METHOD_GET || m == METHOD_HEAD || m == METHOD_OPTIONS) &&
-	       t->request->body == BODY_NONE && !t->is_ws;
-}
-
-void
-turn_open(struct turn *t)
-{
-	struct worker *w = t->c->w;
-	struct kept *k = NULL;
-
-	turn_to(t, TURN_OPEN);
-	t->generation = w->role.generation;
-	struct pool_key key = key_of(t);
-	/* What can't be repeated goes only where no close is to be seen. */
-	if (!t->is_retry && !(t->is_ws && t->is_https))
-		k = pool_take(w->pool, &key, !may_repeat(t), &t->leg);
-	if (k != NULL) {
-		stats_add(w->role.stats, STAT_REUSED, 1);
-		opened(t, k);
-		return;
-	}
-	enum status st = dial_start(t->c, &t->uri.dest, WAY_HTTP, dialed, t, &t->dial);
-	if (st != ST_OK)
-		turn_refuse(t, st);
 }
 
 static void

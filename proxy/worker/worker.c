@@ -8,6 +8,7 @@
 #include "proxy/worker/conn.h"
 #include "proxy/worker/deny.h"
 #include "proxy/worker/door.h"
+#include "proxy/worker/lane.h"
 #include "proxy/worker/mint.h"
 #include "proxy/worker/pool.h"
 #include "proxy/worker/start.h"
@@ -98,7 +99,7 @@ on_alone(void *ctx)
 }
 
 static enum status
-given_line(struct worker *w, uint32_t index, struct ask_msg *m)
+given_line(struct worker *w, uint32_t index, struct str text, struct ask_msg *m)
 {
 	struct ask_end end = { .self = ROLE_WORKER, .peer = (enum role)index };
 	struct ask_line **slot;
@@ -116,6 +117,8 @@ given_line(struct worker *w, uint32_t index, struct ask_msg *m)
 	case ROLE_KEEPER:
 		slot = &w->keeper;
 		break;
+	case ROLE_CONNECTOR:
+		return lane_line(w, text, ask_msg_take(m, 0));
 	default:
 		return ST_OK; /* of a role that this worker never asks */
 	}
@@ -167,7 +170,7 @@ on_given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_
 	struct worker *w = ctx;
 
 	if (kind == GIVE_LINE)
-		return given_line(w, index, m);
+		return given_line(w, index, text, m);
 	if (kind == GIVE_SYNTH)
 		return given_synth(w, m);
 	if (kind == GIVE_LISTENER || kind == GIVE_ATTACHED)
@@ -338,6 +341,7 @@ worker_init(struct worker *w, struct role_hooks *hooks)
 	hooks->ctx = w;
 	list_init(&w->doors);
 	list_init(&w->conns);
+	list_init(&w->lane_lines);
 	limits_init(&w->limits);
 	w->space = malloc(WORKER_SPACE);
 	st = w->space == NULL ? ST_NOMEM : loop_new(&w->loop);
@@ -382,6 +386,7 @@ worker_done(struct worker *w)
 	ask_line_free(w->control);
 	ask_line_free(w->ledger);
 	ask_line_free(w->keeper);
+	lane_lines_free(w);
 	pool_free(w->pool);
 	mint_free(w->mint);
 	tls_roots_done(&w->roots);

@@ -27,9 +27,11 @@ struct worker {
 	struct loop *loop;
 	struct loop_io super;
 	struct ask_line *dialer, *control, *ledger,
-		*keeper;   /* NULL while there is none */
-	struct list doors; /* struct door, door.h */
-	struct list conns; /* struct conn */
+		*keeper;        /* NULL while there is none */
+	struct list doors;      /* struct door, door.h */
+	struct list conns;      /* struct conn */
+	uint64_t serial;        /* of the last of them */
+	struct list lane_lines; /* to connector processes, lane.h */
 	struct limits limits;
 	struct pool *pool;
 	struct synth *synth;
