@@ -30,7 +30,7 @@ judge(struct keeper *k, struct keeper_line *line, int sock, struct wanted *a)
 {
 	enum status st = vault_is_open(k->vault);
 
-	(void)line;
+	a->wish.group = str_from(line->group);
 	if (st == ST_OK && !role_has_ledger(&k->role))
 		st = ST_NO_LEDGER;
 	if (st == ST_OK)

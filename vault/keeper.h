@@ -16,8 +16,8 @@
 enum { KEEPER_LINES = 192 };
 
 struct keeper_line {
-	struct ask_end end; /* fd -1: free */
-	uint32_t slot;      /* of the process at its other end */
+	struct ask_end end;           /* fd -1: free */
+	char group[STR_NAME_MAX + 1]; /* of the connectors at its other end */
 	struct ask_rate rates[ASK_COUNT];
 	uint64_t refusals_ms; /* mint: up to when its share of refusals is used up */
 };

@@ -53,19 +53,16 @@ static enum status
 given_line(struct keeper *k, uint32_t peer, struct str text, struct ask_msg *m)
 {
 	int fd = ask_msg_take(m, 0);
-	uint64_t slot;
 
 	if (fd < 0)
 		return m->lost_fds ? ST_NO_FILES : ST_BAD_MESSAGE;
-	if (!num_parse_strict(text, UINT8_MAX, &slot))
-		slot = 0;
 	for (size_t i = 0; i < KEEPER_LINES && is_served(peer); i++) {
 		struct keeper_line *line = &k->lines[i];
 		if (line->end.fd >= 0)
 			continue;
 		*line = (struct keeper_line){ .end = { fd, ROLE_KEEPER,
-						       (enum role)peer },
-					      .slot = (uint32_t)slot };
+						       (enum role)peer } };
+		memcpy(line->group, text.p, num_min(text.n, STR_NAME_MAX));
 		return sock_set_nonblock(fd);
 	}
 	/* Nobody else has anything to ask here: what isn't served is hung up. */

@@ -105,7 +105,8 @@ permit_judge(const struct image *im, const struct table *t, const struct permit_
 	if (index == CONNECTOR_NONE)
 		return ST_SECRET_DENIED;
 	p.connector = &image_connectors(im, &n)[index];
-	if (!is_declared(im, p.connector, w->secret))
+	if (!str_eq(image_str(im, p.connector->group), w->group) ||
+	    !is_declared(im, p.connector, w->secret))
 		return ST_SECRET_DENIED;
 	if (w->who != NULL &&
 	    !policy_may_use(im, index, w->who->policy, tenant_of(im, w->who), user))

@@ -3,7 +3,8 @@
 /*
  * permit: may this connector have this secret, for this sandbox?  All of it must hold:
  *
- *	the policy in force has the connector, and the connector names the secret
+ *	the policy in force has the connector, in the group of the process that asks, and
+ *	the connector names the secret
  *	the sandbox is who the kernel says its socket is, and its policy lists the
  *	connector, for its tenant and user
  *	the vault grants the secret to the connector, for that user
@@ -16,6 +17,7 @@
 #include "vault/table.h"
 
 struct permit_wish {
+	struct str group;             /* of the process that asks */
 	struct str connector, secret; /* secret as the configuration has it */
 	const struct who *who;        /* NULL: the connector's own business */
 };

@@ -50,11 +50,13 @@ are_linked(enum role a, enum role b)
 static enum status
 give_end(struct slot *to, const struct slot *peer, int fd)
 {
-	bool is_lane = to->role == ROLE_WORKER && peer->role == ROLE_CONNECTOR;
+	/* The keeper leases to a connector what its group may have. */
+	bool by_group = (to->role == ROLE_WORKER || to->role == ROLE_KEEPER) &&
+			peer->role == ROLE_CONNECTOR;
 	char number[8];
 
 	(void)snprintf(number, sizeof number, "%u", peer->index);
-	return give(to, GIVE_LINE, peer->role, is_lane ? peer->group : number, &fd, 1);
+	return give(to, GIVE_LINE, peer->role, by_group ? peer->group : number, &fd, 1);
 }
 
 /* The peer may be dying: then its own restart makes the next line. */

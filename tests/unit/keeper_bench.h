@@ -8,7 +8,8 @@
 #include "vault/page.h"
 #include "vault/secret.h"
 
-/* "jira" is delegated; "spare" is listed by no policy; "refresh" may rotate. */
+/* "jira" is delegated; "spare" is listed by no policy; "refresh" may rotate; "other" is
+ * of another process. */
 static const char policy_text[] =
 	"state_dir: /tmp\n"
 	"resolver: {servers: [\"127.0.0.1\"]}\n"
@@ -16,7 +17,7 @@ static const char policy_text[] =
 	"  coding:\n"
 	"    allow:\n"
 	"      - {hosts: [a.example.test], methods: [GET]}\n"
-	"    connectors: [tracker, jira, refresh]\n"
+	"    connectors: [tracker, jira, refresh, other]\n"
 	"connectors:\n"
 	"  - {name: tracker, hosts: [tracker.example.test],\n"
 	"     auth: {kind: bearer, secret: tracker/token},\n"
@@ -30,6 +31,9 @@ static const char policy_text[] =
 	"     allow: [{methods: [GET], paths: [\"/**\"]}]}\n"
 	"  - {name: spare, hosts: [spare.example.test],\n"
 	"     auth: {kind: bearer, secret: tracker/token},\n"
+	"     allow: [{methods: [GET], paths: [\"/**\"]}]}\n"
+	"  - {name: other, hosts: [other.example.test], group: other,\n"
+	"     auth: {kind: bearer, secret: other/token},\n"
 	"     allow: [{methods: [GET], paths: [\"/**\"]}]}\n"
 	"sandboxes:\n"
 	"  - {id: demo, source: 127.0.0.1, user: alice, policy: coding}\n"
@@ -60,7 +64,8 @@ give_line(struct keeper *k, enum role role)
 	int fds[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
-	give(&k->scene, GIVE_LINE, role, STR("1"), &fds[1], 1);
+	give(&k->scene, GIVE_LINE, role,
+	     role == ROLE_CONNECTOR ? STR("default") : STR("1"), &fds[1], 1);
 	(void)close(fds[1]);
 	return (struct ask_end){ fds[0], role, ROLE_KEEPER };
 }

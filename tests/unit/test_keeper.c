@@ -154,6 +154,9 @@ who_may_not_have_it_is_refused_and_it_is_told(void **state)
 			 ST_SECRET_DENIED);
 	assert_int_equal(ask_lease(k, "spare", "tracker/token", demo).st,
 			 ST_SECRET_DENIED);
+	assert_int_equal(vault_op(k, VAULT_OP_PUT, "other/token", "x"), ST_OK);
+	assert_int_equal(ask_lease(k, "other", "other/token", demo).st,
+			 ST_SECRET_DENIED);
 	assert_int_equal(ask_lease(k, "none", "tracker/token", demo).st,
 			 ST_SECRET_DENIED);
 	assert_int_equal(ask_lease(k, "tracker", "tracker/other", demo).st,
