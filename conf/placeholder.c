@@ -133,21 +133,12 @@ look(const struct needle_set *set, struct str view, size_t *ret_needle, size_t *
 {
 	struct needle_run run = { 0 };
 	struct needle_thread match = { 0 };
-	size_t at = 0;
 
-	while (at < view.n) {
-		if (run.threads_n == 0) {
-			size_t n = needle_skip(set, view.p + at, view.n - at);
-
-			needle_pass(&run, n);
-			at += n;
-		}
-		/* What repeats itself so much that threads run out is taken for one. */
-		if (needle_step(set, &run, view.p[at++], &match) || run.st != ST_OK) {
-			*ret_needle = match.needle;
-			*ret_at = at;
-			return true;
-		}
+	/* What repeats itself so much that threads run out is taken for one. */
+	if (needle_read(set, &run, view, &match) || run.st != ST_OK) {
+		*ret_needle = match.needle;
+		*ret_at = (size_t)run.pos;
+		return true;
 	}
 	*ret_at = (size_t)needle_first(&run);
 	return false;

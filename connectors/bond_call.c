@@ -17,7 +17,7 @@ bond_stop(struct bond *b)
 	b->leg = NULL;
 	side_abort(leg, ST_OK);
 	if (b->has_x)
-		exchange_done(&b->x);
+		exchange_over(&b->x);
 	b->has_x = false;
 	lease_done(&b->lease);
 	cred_done(&b->answer);
@@ -215,7 +215,7 @@ send_request(struct bond *b)
 	side_put_end(b->leg, &b->x.head, NULL);
 	/* Views of the secret end here: what isn't sent is copied. */
 	(void)!side_flush(b->leg);
-	exchange_done(&b->x);
+	exchange_over(&b->x);
 	b->has_x = false;
 	on_batch(b);
 }

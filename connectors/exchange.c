@@ -275,7 +275,7 @@ exchange_make(struct exchange *x, const struct auth_conf *c, const struct str *p
 }
 
 void
-exchange_done(struct exchange *x)
+exchange_over(struct exchange *x)
 {
 	auth_job_done(&x->job);
 	cred_done(&x->form);

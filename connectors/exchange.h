@@ -24,11 +24,11 @@ bool exchange_is_local(const struct auth_conf *c);
 enum status exchange_make_local(const struct auth_conf *c, const struct str *parts,
 				uint64_t now_s, struct token_held *ret_t) MUSTCHECK;
 
-/* parts: AUTH_PARTS views, good until exchange_done().  a: for what is no secret. */
+/* parts: AUTH_PARTS views, good until exchange_over().  a: for what is no secret. */
 enum status exchange_make(struct exchange *x, const struct auth_conf *c,
 			  const struct str *parts, uint64_t now_s,
 			  struct arena *a) MUSTCHECK;
-void exchange_done(struct exchange *x);
+void exchange_over(struct exchange *x);
 
 /* The whole answer.  ST_TOKEN_FAILED: anything but a token. */
 enum status exchange_read(const struct auth_conf *c, uint16_t status, struct str body,

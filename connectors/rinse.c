@@ -1,5 +1,9 @@
 #include "connectors/rinse.h"
 
+#include <string.h>
+
+#include "connectors/scrub_head.h"
+
 enum { INFLATED = 32 * 1024, TEXTS_MAX = 3 * 8192 };
 
 void
@@ -24,20 +28,43 @@ rinse_done(struct rinse *f)
 }
 
 void
+rinse_own(struct rinse *f, const struct shape_owner *o, struct str shape)
+{
+	f->owner = *o;
+	f->shape = shape;
+}
+
+/* What stands for the text: this sandbox's placeholder, if that is as long; else what
+ * looks like the text, as a placeholder would. */
+static void
+put_mask(struct rinse *f, struct str text)
+{
+	char mask[NEEDLE_MAX];
+
+	if (f->owner.key == NULL)
+		memset(mask, '*', text.n);
+	else if (f->shape.n == text.n && shape_is_good(f->shape))
+		shape_fill(&f->owner, f->shape, mask);
+	else
+		shape_like(&f->owner, text, mask);
+	cred_put(&f->mask, str_of(mask, text.n));
+	explicit_bzero(mask, text.n);
+}
+
+void
 rinse_add(struct rinse *f, struct str text)
 {
 	size_t mark;
 
 	if (f->text.p == NULL) {
-		cred_init(&f->text, RINSE_TEXTS * TEXTS_MAX);
-		cred_init(&f->mask, RINSE_TEXTS * TEXTS_MAX);
+		cred_init(&f->text, (size_t)RINSE_TEXTS * TEXTS_MAX);
+		cred_init(&f->mask, (size_t)RINSE_TEXTS * TEXTS_MAX);
 	}
 	if (text.n < NEEDLE_MIN || text.n > NEEDLE_MAX || f->needles_n == RINSE_TEXTS)
 		return;
 	mark = cred_mark(&f->text);
 	cred_put(&f->text, text);
-	for (size_t i = 0; i < text.n; i++)
-		cred_putc(&f->mask, '*');
+	put_mask(f, text);
 	if (f->text.st != ST_OK || f->mask.st != ST_OK)
 		return;
 	f->needle[f->needles_n++] = (struct needle){ cred_since(&f->text, mark),
@@ -51,6 +78,9 @@ rinse_begin(struct rinse *f)
 
 	if (st == ST_OK && f->needles_n > 0)
 		st = needle_set_new(f->needle, f->needles_n, &f->set);
+	/* One that repeats itself so much that no stream can be searched for it. */
+	if (st == ST_CONFLICT)
+		st = ST_BAD_SECRET;
 	if (st == ST_OK && f->set != NULL)
 		scrub_init(&f->scrub, f->set);
 	return st;
@@ -63,9 +93,9 @@ rinse_is_on(const struct rinse *f)
 }
 
 enum status
-rinse_text(struct rinse *f, char *p, size_t n)
+rinse_fields(struct rinse *f, struct head *h)
 {
-	return f->set == NULL ? ST_OK : scrub_text(f->set, p, n, &f->count);
+	return f->set == NULL ? ST_OK : scrub_fields(f->set, h, &f->count);
 }
 
 enum status

@@ -9,11 +9,15 @@
 #include "connectors/inflate.h"
 #include "connectors/scrub.h"
 #include "proxy/base/ring.h"
+#include "proxy/base/shape.h"
 #include "proxy/flow/side.h"
 
 enum { RINSE_TEXTS = 4, RINSE_RING = 256 * 1024 };
 
 struct rinse {
+	struct shape_owner
+		owner;    /* whose placeholders are the masks; key NULL: nobody's */
+	struct str shape; /* of this connector's placeholders, or empty */
 	struct cred text, mask; /* of the needles */
 	struct needle needle[RINSE_TEXTS];
 	size_t needles_n;
@@ -28,13 +32,16 @@ struct rinse {
 void rinse_init(struct rinse *f);
 void rinse_done(struct rinse *f);
 
+/* Whose echoes come out as which placeholders: before rinse_add(); views until
+ * rinse_begin(). */
+void rinse_own(struct rinse *f, const struct shape_owner *o, struct str shape);
 /* Before rinse_begin(): also this text.  Too short ones can't be told from chance. */
 void rinse_add(struct rinse *f, struct str text);
 enum status rinse_begin(struct rinse *f) MUSTCHECK;
 bool rinse_is_on(const struct rinse *f);
 
-/* A value of a head, in place. */
-enum status rinse_text(struct rinse *f, char *p, size_t n) MUSTCHECK;
+/* All fields of a head. */
+enum status rinse_fields(struct rinse *f, struct head *h) MUSTCHECK;
 /* The body is encoded so.  ST_OK: it will come out plain; ST_END: it is plain. */
 enum status rinse_decode(struct rinse *f, struct str codings) MUSTCHECK;
 

@@ -91,11 +91,12 @@ static enum status
 scrub_view(const struct needle_set *set, struct arena *a, struct str *s,
 	   uint32_t *count)
 {
-	uint32_t here = 0;
+	struct needle_run run = { 0 };
+	struct needle_thread match;
 	struct str copy;
 	enum status st;
 
-	if (s->n < NEEDLE_MIN)
+	if (!needle_read(set, &run, *s, &match) && run.st == ST_OK)
 		return ST_OK;
 	copy = arena_copy(a, *s);
 	if (copy.p == NULL)
@@ -104,13 +105,10 @@ scrub_view(const struct needle_set *set, struct arena *a, struct str *s,
 		const char *in;
 		char *out;
 	} own = { .in = copy.p };
-	st = scrub_text(set, own.out, copy.n, &here);
-	if (st != ST_OK)
-		return st;
-	if (here > 0)
+	st = scrub_text(set, own.out, copy.n, count);
+	if (st == ST_OK)
 		*s = copy;
-	*count += here;
-	return ST_OK;
+	return st;
 }
 
 enum status

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "connectors/scrub_head.h"
 #include "connectors/turn_in.h"
 #include "proxy/base/num.h"
 #include "proxy/flow/lane.h"
@@ -29,27 +30,7 @@ is_stripped(const struct turn *t, const struct field *f)
 	return false;
 }
 
-/* A field's value without echoes; one that had any is a copy. */
-static enum status
-clean_value(struct turn *t, struct str in, struct str *ret_v)
-{
-	struct str copy;
-
-	*ret_v = in;
-	if (!rinse_is_on(&t->rinse) || in.n == 0)
-		return ST_OK;
-	copy = arena_copy(&t->arena, in);
-	if (copy.p == NULL)
-		return ST_NOMEM;
-	/* The arena's bytes are ours to write. */
-	union {
-		const char *in;
-		char *out;
-	} p = { .in = copy.p };
-	*ret_v = copy;
-	return rinse_text(&t->rinse, p.out, copy.n);
-}
-
+/* Without those that do not go on, and without echoes. */
 static enum status
 copy_fields(struct turn *t, const struct head *in, struct head *out)
 {
@@ -57,14 +38,10 @@ copy_fields(struct turn *t, const struct head *in, struct head *out)
 
 	for (size_t i = 0; i < in->fields_len && st == ST_OK; i++) {
 		const struct field *f = &in->fields[i];
-		struct str value;
-		if (is_stripped(t, f))
-			continue;
-		st = clean_value(t, f->value, &value);
-		if (st == ST_OK)
-			st = head_add_view(out, f->token, f->name, value);
+		if (!is_stripped(t, f))
+			st = head_add_view(out, f->token, f->name, f->value);
 	}
-	return st;
+	return st == ST_OK ? rinse_fields(&t->rinse, out) : st;
 }
 
 static enum status
@@ -96,20 +73,14 @@ add_number(struct head *out, const char *name, uint64_t v)
 static enum status
 decode(struct turn *t, const struct side_msg *m, struct head *out)
 {
-	const struct field *f = head_get(out, TOKEN_CONTENT_ENCODING);
+	struct str codings = { 0 };
 	enum status st;
 
-	if (f == NULL || m->is_whole || !rinse_is_on(&t->rinse))
+	if (m->is_whole || !rinse_is_on(&t->rinse))
 		return ST_OK;
-	if (head_count(out, TOKEN_CONTENT_ENCODING) != 1)
-		return ST_UPSTREAM_BAD;
-	st = rinse_decode(&t->rinse, f->value);
-	if (st == ST_END)
-		return ST_OK;
-	head_remove(out, TOKEN_CONTENT_ENCODING);
-	head_remove(out, TOKEN_CONTENT_LENGTH);
-	out->body = BODY_CHUNKED;
-	out->has_length = false;
+	st = scrub_response_head(out, &codings);
+	if (st == ST_OK && codings.p != NULL)
+		st = rinse_decode(&t->rinse, codings);
 	return st;
 }
 
@@ -138,6 +109,24 @@ put_final(struct turn *t, const struct side_msg *m)
 	t->is_answered = true;
 	t->down_over = m->is_whole;
 	side_put_head(t->front, &down);
+}
+
+/* A hint may show an echo as well as an answer. */
+static void
+put_interim(struct turn *t, const struct side_msg *m)
+{
+	struct head out = *m->head;
+	struct side_msg down = { .head = &out, .is_whole = m->is_whole };
+	enum status st;
+
+	out.arena = &t->arena;
+	out.fields = NULL;
+	out.fields_len = out.fields_cap = 0;
+	st = copy_fields(t, m->head, &out);
+	if (st != ST_OK)
+		turn_refuse(t, st);
+	else
+		side_put_head(t->front, &down);
 }
 
 /* The token was refused before its time: once, another one is got. */
@@ -178,7 +167,7 @@ on_head(void *ctx, struct side_msg *m)
 		if (++t->interim > TURN_INTERIM_MAX)
 			turn_refuse(t, ST_UPSTREAM_BAD);
 		else
-			side_put_head(t->front, m);
+			put_interim(t, m);
 		return;
 	}
 	if (may_renew(t, status) && renew(t))

@@ -1,8 +1,5 @@
+#include "connectors/scrub_head.h"
 #include "connectors/turn_in.h"
-
-static const struct str range = { "range", 5 }, if_range = { "if-range", 8 },
-			encoding = { "accept-encoding", 15 },
-			extensions = { "sec-websocket-extensions", 24 };
 
 /* A credential is used: that is in the ledger before it goes out. */
 static enum status
@@ -41,14 +38,6 @@ is_word(const struct image *im, struct str name, uint32_t first, uint32_t n)
 	return false;
 }
 
-/* Echoes are looked for, so nothing may come in pieces that hide one. */
-static bool
-hides_echoes(struct str name)
-{
-	return str_ieq(name, range) || str_ieq(name, if_range) ||
-	       str_ieq(name, extensions);
-}
-
 static bool
 goes_on(const struct turn *t, const struct field *f)
 {
@@ -57,25 +46,12 @@ goes_on(const struct turn *t, const struct field *f)
 	/* The writer makes its own of these. */
 	if (f->token == TOKEN_TE)
 		return true;
-	if (!head_field_passes(t->request, f) || f->token == TOKEN_ACCEPT_ENCODING)
+	if (!head_field_passes(t->request, f))
 		return false;
 	if (t->is_gathered && f->token == TOKEN_EXPECT)
 		return false;
-	if (rinse_is_on(&t->rinse) && hides_echoes(f->name))
-		return false;
 	return !is_word(t->all->role.image, f->name, c->request_strip,
 			c->request_strip_n);
-}
-
-static enum status
-put_encoding(const struct turn *t, struct head *out)
-{
-	const struct field *f = head_get(t->request, TOKEN_ACCEPT_ENCODING);
-
-	if (rinse_is_on(&t->rinse))
-		return head_add_view(out, TOKEN_ACCEPT_ENCODING, encoding,
-				     STR("identity"));
-	return f == NULL ? ST_OK : head_add_view(out, f->token, f->name, f->value);
 }
 
 /* What the operator adds replaces what the client sent under that name. */
@@ -110,8 +86,8 @@ make_head(struct turn *t, struct head *out)
 		if (goes_on(t, f))
 			st = head_add_view(out, f->token, f->name, f->value);
 	}
-	if (st == ST_OK)
-		st = put_encoding(t, out);
+	if (st == ST_OK && rinse_is_on(&t->rinse))
+		st = scrub_request_head(out);
 	if (st == ST_OK)
 		st = add_fields(t, out);
 	if (t->is_gathered) {
@@ -127,9 +103,16 @@ static void
 add_needles(struct turn *t, const struct auth_job *j)
 {
 	struct str secret = j->parts[AUTH_PART_SECRET], key = secret;
+	const struct image *im = t->all->role.image;
+	const struct who *w = lane_who(t->lane);
 
 	if (!t->at->is_redacting)
 		return;
+	if (w != NULL) {
+		const struct shape_owner o = { &t->all->role.shapes, w->id,
+					       image_str(im, t->at->name) };
+		rinse_own(&t->rinse, &o, image_str(im, t->at->auth.placeholder));
+	}
 	if (t->has_bond) {
 		rinse_add(&t->rinse, j->token->value);
 		rinse_add(&t->rinse, j->token->session);

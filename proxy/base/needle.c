@@ -7,7 +7,7 @@
 #include "proxy/base/num.h"
 
 /* A text whose beginnings return in it more often is a pattern, not a secret. */
-enum { REPEATS_MAX = NEEDLE_THREADS / 2 };
+enum { REPEATS_MAX = NEEDLE_THREADS / 2, DEPTH_SAFE = 3 };
 enum { OCTETS = 256, WORD = 64 };
 /* Longer jumps save little, and the end of each piece must be read. */
 enum { STRIDE = 128 };
@@ -46,22 +46,6 @@ has_char(const struct charset *s, unsigned char c)
 	return s->bits[c / WORD] >> c % WORD & 1;
 }
 
-static void
-add_char(struct charset *s, unsigned char c)
-{
-	s->bits[c / WORD] |= (uint64_t)1 << c % WORD;
-}
-
-static void
-add_pairs(struct needle_set *set, const struct charset *before, unsigned char c)
-{
-	for (unsigned w = 0; w < OCTETS / WORD; w++)
-		for (uint64_t left = before->bits[w]; left != 0; left &= left - 1)
-			add_char(
-				&set->pairs[w * WORD + (unsigned)__builtin_ctzll(left)],
-				c);
-}
-
 static struct needle_thread
 thread_at(unsigned slot, uint64_t pos)
 {
@@ -80,26 +64,87 @@ read_char(const struct needle_set *set, struct needle_thread *t, char c)
 	return needle_form_read(set->needles[t->needle].text, t, c);
 }
 
-/* All ways to read one unit: what can begin it follows what can end the unit before. */
+/* What a form's unit can begin and end with, and what stands inside. */
+struct unit {
+	char first[NEXT_MAX], last[NEXT_MAX];
+	size_t first_n, last_n;
+};
+
 static void
-learn_unit(struct needle_set *set, const struct needle_thread *t,
-	   const struct charset *before, struct charset *ret_ends)
+add_pair(struct needle_set *set, char a, char b)
 {
-	char next[NEXT_MAX];
-	size_t n = needle_form_next(set->needles[t->needle].text, t, next);
+	unsigned char u = (unsigned char)b;
 
-	for (size_t i = 0; i < n; i++) {
-		struct needle_thread then = *t;
-		unsigned char c = (unsigned char)next[i];
-		struct charset now = { 0 };
+	set->pairs[(unsigned char)a].bits[u / WORD] |= (uint64_t)1 << u % WORD;
+}
 
-		(void)read_char(set, &then, next[i]);
-		add_pairs(set, before, c);
-		add_char(&now, c);
-		if (then.at != t->at)
-			add_char(ret_ends, c);
-		else
-			learn_unit(set, &then, &now, ret_ends);
+static void
+follow(struct needle_set *set, const struct unit *before, const struct unit *now)
+{
+	for (size_t i = 0; i < before->last_n; i++)
+		for (size_t k = 0; k < now->first_n; k++)
+			add_pair(set, before->last[i], now->first[k]);
+}
+
+/* One unit of a form whose units are single characters. */
+static void
+single(struct str text, const struct needle_thread *t, struct unit *ret_u)
+{
+	ret_u->first_n = ret_u->last_n = needle_form_next(text, t, ret_u->first);
+	memcpy(ret_u->last, ret_u->first, ret_u->first_n);
+}
+
+/* An octet in all the ways of plain, percent and JSON: what is read as one of them is
+ * made of these pairs as well. */
+static void
+escaped(struct needle_set *set, char c, struct unit *ret_u)
+{
+	static const char hex[] = "0123456789abcdef0123456789ABCDEF";
+	static const char inside[][2] = { { '\\', 'u' }, { 'u', '0' }, { '0', '0' } };
+	static const char shorts[] = "\"\\/bfnrt";
+	unsigned o = (unsigned char)c;
+	const char high[] = { hex[o >> 4], hex[16 + (o >> 4)] };
+	const char low[] = { hex[o & 15], hex[16 + (o & 15)] };
+
+	for (size_t i = 0; i < 4; i++)
+		add_pair(set, high[i / 2], low[i % 2]);
+	for (size_t i = 0; i < 2; i++) {
+		add_pair(set, '%', high[i]);
+		add_pair(set, '0', high[i]);
+	}
+	for (size_t i = 0; i < COUNT_OF(inside); i++)
+		add_pair(set, inside[i][0], inside[i][1]);
+	for (size_t i = 0; i < sizeof(shorts) - 1; i++)
+		add_pair(set, '\\', shorts[i]);
+	*ret_u = (struct unit){ { c, '%', '\\' }, { c, low[0], low[1] }, 3, 3 };
+	if (needle_form_short(c) != 0)
+		ret_u->last[ret_u->last_n++] = needle_form_short(c);
+}
+
+static void
+learn_escaped(struct needle_set *set, struct str text)
+{
+	struct unit before = { .last_n = 0 }, now;
+
+	for (size_t i = 0; i < text.n; i++) {
+		escaped(set, text.p[i], &now);
+		follow(set, &before, &now);
+		before = now;
+	}
+}
+
+static void
+learn_single(struct needle_set *set, unsigned slot)
+{
+	struct needle_thread t = thread_at(slot, 0);
+	struct str text = set->needles[t.needle].text;
+	size_t units = needle_form_least(t.form, text);
+	struct unit before = { .last_n = 0 }, now;
+
+	for (; t.at < units; t.at++) {
+		single(text, &t, &now);
+		follow(set, &before, &now);
+		before = now;
 	}
 }
 
@@ -108,19 +153,15 @@ learn(struct needle_set *set, unsigned slot)
 {
 	struct needle_thread t = thread_at(slot, 0);
 	struct str text = set->needles[t.needle].text;
-	size_t least = needle_form_least(t.form, text);
 	char next[NEXT_MAX];
-	struct charset ends = { 0 };
 
-	set->least = num_min(set->least, least);
+	set->least = num_min(set->least, needle_form_least(t.form, text));
 	for (size_t n = needle_form_next(text, &t, next); n > 0; n--)
 		set->first[(unsigned char)next[n - 1]] |= (uint64_t)1 << slot;
-	for (; t.at < least; t.at++) {
-		struct charset before = ends;
-
-		ends = (struct charset){ 0 };
-		learn_unit(set, &t, &before, &ends);
-	}
+	if (t.form == FORM_PLAIN)
+		learn_escaped(set, text);
+	else if (t.form != FORM_PERCENT && t.form != FORM_JSON)
+		learn_single(set, slot);
 }
 
 /* A mask must not bring in what it is to take out. */
@@ -158,6 +199,32 @@ repeats(const struct needle_set *set, unsigned slot)
 	return run.st != ST_OK || most > REPEATS_MAX;
 }
 
+/*
+ * How many beginnings of the text are an end of one at the same time: the depth of the
+ * failure function of Knuth, Morris and Pratt.  In the other forms it is at most four
+ * times that.  SIZE_MAX: no memory.
+ */
+static size_t
+depth_of(struct str text)
+{
+	uint16_t *fail = calloc(2 * text.n, sizeof(*fail)), *depth = fail + text.n;
+	size_t k = 0, most = 1;
+
+	if (fail == NULL)
+		return SIZE_MAX;
+	depth[0] = 1;
+	for (size_t i = 1; i < text.n; i++) {
+		while (k > 0 && text.p[i] != text.p[k])
+			k = fail[k - 1];
+		k += text.p[i] == text.p[k];
+		fail[i] = (uint16_t)k;
+		depth[i] = (uint16_t)(k > 0 ? depth[k - 1] + 1 : 1);
+		most = num_max(most, depth[i]);
+	}
+	free(fail);
+	return most;
+}
+
 static enum status
 check(const struct needle *n)
 {
@@ -191,9 +258,16 @@ check_set(const struct needle_set *set)
 	for (size_t i = 0; i < set->needles_n; i++)
 		if (is_in_a_mask(set, set->needles[i].text))
 			return ST_CONFLICT;
-	for (unsigned slot = 0; slot < set->needles_n * FORM_COUNT; slot++)
-		if (repeats(set, slot))
-			return ST_CONFLICT;
+	for (unsigned i = 0; i < set->needles_n; i++) {
+		size_t depth = depth_of(set->needles[i].text);
+
+		if (depth == SIZE_MAX)
+			return ST_NOMEM;
+		/* Nearly all are safe; the others are tried out. */
+		for (unsigned f = 0; depth > DEPTH_SAFE && f < FORM_COUNT; f++)
+			if (repeats(set, i * FORM_COUNT + f))
+				return ST_CONFLICT;
+	}
 	return ST_OK;
 }
 
@@ -318,6 +392,25 @@ needle_step(const struct needle_set *set, struct needle_run *run, char c,
 		return false;
 	*ret_match = s.match;
 	return true;
+}
+
+bool
+needle_read(const struct needle_set *set, struct needle_run *run, struct str s,
+	    struct needle_thread *ret_match)
+{
+	size_t at = 0;
+
+	while (at < s.n) {
+		if (run->threads_n == 0) {
+			size_t n = needle_skip(set, s.p + at, s.n - at);
+
+			needle_pass(run, n);
+			at += n;
+		}
+		if (at < s.n && needle_step(set, run, s.p[at++], ret_match))
+			return true;
+	}
+	return false;
 }
 
 uint64_t

@@ -11,8 +11,7 @@
  *	start .. hold   characters of the form that the mask leaves as they are
  *	hold  .. pos    what would change: not to be passed on while the thread lives
  *
- * Making a set takes some 2 us for each octet of its texts: once for a version of a secret,
- * not for each call.
+ * Making a set takes some 10 us for a text of 40 octets.
  *
  * Linear: at most NEEDLE_THREADS at once, more fail the run; texts that repeat
  * themselves enough to need more are refused at birth.  Where no thread lives, most
@@ -79,6 +78,10 @@ size_t needle_skip(const struct needle_set *set, const char *p, size_t n);
 void needle_pass(struct needle_run *run, size_t n);
 /* One character.  True: a text ends with it; *ret_match began first of those. */
 bool needle_step(const struct needle_set *set, struct needle_run *run, char c,
+		 struct needle_thread *ret_match);
+
+/* As many as there are up to the first match; true: there was one, which ends at pos. */
+bool needle_read(const struct needle_set *set, struct needle_run *run, struct str s,
 		 struct needle_thread *ret_match);
 
 /* The start of the first live thread, or pos. */

@@ -18,17 +18,16 @@ octet(struct str s, size_t i)
 	return (unsigned char)s.p[i];
 }
 
-/* What follows the backslash in JSON's short escapes, and what it stands for. */
-static int
-short_escape(char c)
-{
-	static const char from[] = "\"\\/bfnrt";
-	static const char to[] = "\"\\/\b\f\n\r\t";
+/* JSON's short escapes: what stands for what. */
+static const char short_for[] = "\"\\/\b\f\n\r\t", short_as[] = "\"\\/bfnrt";
 
-	for (size_t i = 0; i < sizeof(from) - 1; i++)
-		if (c == from[i])
-			return to[i];
-	return -1;
+char
+needle_form_short(char c)
+{
+	for (size_t i = 0; i < sizeof(short_for) - 1; i++)
+		if (c == short_for[i])
+			return short_as[i];
+	return 0;
 }
 
 static enum needle_read
@@ -71,7 +70,9 @@ read_escape(struct str text, struct needle_thread *t, char c)
 	case SUB_SLASH:
 		if (c == 'u')
 			return go_to(t, o < 0x80, SUB_U);
-		return short_escape(c) == (int)o ? advance(t, text.n) : READ_DEAD;
+		return c != 0 && c == needle_form_short(text.p[t->at])
+			       ? advance(t, text.n)
+			       : READ_DEAD;
 	case SUB_U:
 		return go_to(t, c == '0', SUB_U0);
 	case SUB_U0:

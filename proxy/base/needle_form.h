@@ -11,6 +11,8 @@ enum needle_read needle_form_read(struct str text, struct needle_thread *t, char
 enum { NEXT_MAX = 80 };
 size_t needle_form_next(struct str text, const struct needle_thread *t,
 			char next[NEXT_MAX]);
+/* What follows the backslash in JSON's short escape of c; 0: there is none. */
+char needle_form_short(char c);
 /* How many leading units (as needle_thread.at counts them) the mask leaves alone. */
 uint32_t needle_form_kept(enum needle_form f, const struct needle *n);
 /* Characters p[0 .. n) in form f say text: make them say mask, from `from` on. */

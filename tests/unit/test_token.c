@@ -220,7 +220,7 @@ ask(struct asked *a, const struct auth_conf *c, const struct str *parts)
 static void
 asked_done(struct asked *a)
 {
-	exchange_done(&a->x);
+	exchange_over(&a->x);
 	arena_done(&a->arena);
 }
 
