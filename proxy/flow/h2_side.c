@@ -349,7 +349,7 @@ put_body(struct side *s, struct str view)
 {
 	struct h2_side *e = h2_side_of(s);
 
-	if (e->s != NULL && e->st == ST_OK)
+	if (e->s != NULL && e->st == ST_OK && view.n > 0 && !e->is_put)
 		fail(e, h2_put(e->s, view));
 }
 
@@ -368,9 +368,9 @@ put_end(struct side *s, const struct head *of, const struct head *trailers)
 {
 	struct h2_side *e = h2_side_of(s);
 
-	e->is_put = true;
-	if (e->s != NULL && e->st == ST_OK)
+	if (e->s != NULL && e->st == ST_OK && !e->is_put)
 		fail(e, h2_put_end(e->s, of, trailers));
+	e->is_put = true;
 }
 
 static enum status

@@ -9,6 +9,7 @@
  *	/big    a million octets
  *	/early  403 before the body is read
  *	/reset  aborted at once
+ *	/whole  204, and a body that nobody may see
  */
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +199,10 @@ on_request(void *ctx, struct side_msg *m)
 		end_put_head(e, 403, BODY_NONE, true);
 		side_done(e->s);
 		e->s = NULL;
+	} else if (strcmp(e->path, "/whole") == 0) {
+		end_put_head(e, 204, BODY_NONE, true);
+		side_put_body(e->s, STR("no"));
+		side_put_end(e->s, &e->out, NULL);
 	} else if (strcmp(e->path, "/reset") == 0) {
 		side_abort(e->s, ST_INTERNAL);
 		e->s = NULL;

@@ -70,6 +70,19 @@ a_big_body_comes_whole(void **state)
 }
 
 static void
+nothing_follows_a_whole_message(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	struct end *e = world_ask(&w, "GET", "/whole", true);
+	assert_true(world_run(&w, all_asked_are_through, 2000));
+	assert_string_equal(end_log(e), "204\n");
+	world_close(&w);
+}
+
+static void
 what_is_not_read_holds_its_sender(void **state)
 {
 	struct world w;
@@ -273,6 +286,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_body_and_trailers_go_there_and_back),
 		cmocka_unit_test(a_big_body_comes_whole),
+		cmocka_unit_test(nothing_follows_a_whole_message),
 		cmocka_unit_test(what_is_not_read_holds_its_sender),
 		cmocka_unit_test(ninety_nine_that_stand_still_leave_one_at_full_speed),
 		cmocka_unit_test(an_early_answer_is_whole_though_the_request_is_not),
