@@ -67,6 +67,27 @@ attached_add(const struct admin_where *w, const struct attached_as *as,
 	return st;
 }
 
+json_t *
+attached_variables(const struct admin_where *w, const struct attached_as *as)
+{
+	struct admin_wish wish = { .method = "POST", .path = "/v1/placeholders" };
+	struct admin_reply reply;
+	json_t *env = NULL;
+
+	wish.body = json_pack("{s:o,s:o,s:o}", "id", text(as->id), "user",
+			      text(as->user), "policy", text(as->policy));
+	enum status st = wish.body == NULL ? ST_NOMEM : admin_call(w, &wish, &reply);
+	json_decref(wish.body);
+	if (st != ST_OK)
+		return NULL;
+	if (reply.http == 200)
+		env = json_incref(json_object_get(reply.body, "env"));
+	else
+		print_refusal(&reply, as);
+	json_decref(reply.body);
+	return env;
+}
+
 void
 attached_remove(const struct admin_where *w, const char *id)
 {

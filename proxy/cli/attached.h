@@ -13,6 +13,9 @@ struct attached_as {
 /* Says on standard error what the gateway refused. */
 enum status attached_add(const struct admin_where *w, const struct attached_as *as,
 			 const struct ns_sockets *s) MUSTCHECK;
+/* The variables that it should have: {NAME: placeholder}; NULL: it was refused.  The
+ * caller's. */
+json_t *attached_variables(const struct admin_where *w, const struct attached_as *as);
 void attached_remove(const struct admin_where *w, const char *id);
 
 /* Single ports that a policy of this configuration names; for use without nft. */

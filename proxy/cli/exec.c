@@ -1,7 +1,7 @@
 /*
- * sandgate exec [-c FILE] [--policy P] [--allow HOST[:PORT]]... -- CMD...: a command in
- * namespaces whose only exit is the gateway; the exit code is the command's, or 125
- * when nothing was run.
+ * sandgate exec [-c FILE] [--policy P] [--allow HOST[:PORT]]... [--secret NAME@HOST]...
+ * -- CMD...: a command in namespaces whose only exit is the gateway; the exit code is
+ * the command's, or 125 when nothing was run.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@
 #include "proxy/cli/attached.h"
 #include "proxy/cli/box.h"
 #include "proxy/cli/cmds.h"
+#include "proxy/cli/exec_env.h"
 #include "proxy/cli/gate.h"
-#include "proxy/cli/mask.h"
 
-enum { REFUSED = 125, ENV_MAX = 4096, JAVA_MAX = 65536 };
+enum { REFUSED = 125 };
 
 struct exec {
 	struct gate_wish gate;
@@ -24,15 +24,15 @@ struct exec {
 	struct box_wish box;
 	bool no_proxy_env;
 	char id[64];
-	struct buf java; /* the text of a variable */
 };
 
 static const char usage[] =
-	"usage: sandgate exec [-c FILE] [--policy P | --allow HOST[:PORT]...] [--id "
-	"ID]\n"
-	"                     [--user U] [--agent A] [--session S] [--root] "
+	"usage: sandgate exec [-c FILE] --policy P [OPTIONS] -- CMD [ARGUMENT...]\n"
+	"       sandgate exec (--allow HOST[:PORT] | --secret NAME@HOST[:PORT])... "
+	"[OPTIONS] -- CMD...\n"
+	"OPTIONS: [--id ID] [--user U] [--agent A] [--session S] [--root] "
 	"[--without-nft]\n"
-	"                     [--no-proxy-env] -- CMD [ARGUMENT...]\n";
+	"         [--no-proxy-env]\n";
 
 static bool
 take_allow(struct exec *e, const char *item)
@@ -44,6 +44,20 @@ take_allow(struct exec *e, const char *item)
 		return false;
 	}
 	e->gate.allow[e->gate.allow_n++] = item;
+	return true;
+}
+
+static bool
+take_secret(struct exec *e, const char *item)
+{
+	if (e->gate.secrets_n == GATE_SECRETS_MAX) {
+		(void)fprintf(stderr, "sandgate exec: more than %d --secret\n",
+			      GATE_SECRETS_MAX);
+		return false;
+	}
+	if (gate_secret_take(item, &e->gate.secrets[e->gate.secrets_n]) != ST_OK)
+		return false;
+	e->gate.secrets_n++;
 	return true;
 }
 
@@ -81,10 +95,7 @@ take(struct exec *e, int letter, const char *value)
 		e->no_proxy_env = true;
 		return true;
 	case 'S':
-		(void)fprintf(stderr,
-			      "sandgate exec: --secret needs the vault, which this "
-			      "version does not have\n");
-		return false;
+		return take_secret(e, value);
 	default:
 		return false;
 	}
@@ -116,65 +127,26 @@ read_options(int argc, char **argv, struct exec *e)
 	e->box.argv = argv + optind;
 	if (optind >= argc)
 		return false;
-	if (e->gate.allow_n > 0 && (e->gate.config != NULL || e->as.policy != NULL)) {
+	bool is_own = e->gate.allow_n + e->gate.secrets_n > 0;
+	if (is_own && (e->gate.config != NULL || e->as.policy != NULL)) {
 		(void)fprintf(
 			stderr,
-			"sandgate exec: --allow makes a policy of its own; leave out "
-			"-c and --policy, or put the host into the policy\n");
+			"sandgate exec: --allow and --secret make a policy of its own; "
+			"leave out -c and --policy, or put the host or a connector "
+			"into "
+			"the configuration\n");
 		return false;
 	}
-	if (e->gate.allow_n == 0 && e->as.policy == NULL) {
+	if (!is_own && e->as.policy == NULL) {
 		(void)fprintf(
 			stderr,
 			"sandgate exec: name a policy with --policy, or hosts with "
-			"--allow\n");
+			"--allow or --secret\n");
 		return false;
 	}
 	if (e->as.policy == NULL)
 		e->as.policy = "exec";
 	return true;
-}
-
-/* Clients that look for a proxy find the one inside; all others are captured anyway. */
-static const char *const proxy_env[] = {
-	"http_proxy=http://198.18.0.1:3128",  "HTTP_PROXY=http://198.18.0.1:3128",
-	"https_proxy=http://198.18.0.1:3128", "HTTPS_PROXY=http://198.18.0.1:3128",
-	"all_proxy=http://198.18.0.1:3128",   "ALL_PROXY=http://198.18.0.1:3128",
-	"no_proxy=localhost,127.0.0.1,::1",   "NO_PROXY=localhost,127.0.0.1,::1",
-};
-
-static bool
-is_proxy_variable(struct str assignment)
-{
-	struct str name = str_cut(&assignment, '=');
-
-	/* Of the caller's network; gRPC and gcloud would prefer theirs to ours. */
-	return str_ieq(name, STR("http_proxy")) || str_ieq(name, STR("https_proxy")) ||
-	       str_ieq(name, STR("all_proxy")) || str_ieq(name, STR("no_proxy")) ||
-	       str_ieq(name, STR("ftp_proxy")) || str_ieq(name, STR("grpc_proxy")) ||
-	       str_ieq(name, STR("socks_proxy")) ||
-	       str_starts(name, STR("CLOUDSDK_PROXY_"));
-}
-
-static char **
-make_env(struct exec *e)
-{
-	size_t n = 0, max = ENV_MAX + COUNT_OF(proxy_env) + TRUST_VARIABLES + 1;
-	char **env = calloc(max, sizeof *env);
-	const bool has_trust = e->box.trust.is_there;
-
-	for (size_t i = 0; env != NULL && environ[i] != NULL && n < ENV_MAX; i++) {
-		struct str one = str_from(environ[i]);
-		if (!mask_is_variable(one) && !is_proxy_variable(one) &&
-		    !(has_trust && trust_is_variable(one)))
-			env[n++] = environ[i];
-	}
-	for (size_t i = 0; env != NULL && !e->no_proxy_env && i < COUNT_OF(proxy_env);
-	     i++)
-		env[n++] = (char *)(uintptr_t)proxy_env[i];
-	if (env != NULL && has_trust)
-		(void)trust_put_env(&e->box.trust, &e->java, env + n);
-	return env;
 }
 
 static int
@@ -204,29 +176,38 @@ run_in(struct exec *e, const struct admin_where *where)
 	return code;
 }
 
-static int
-run_behind(struct exec *e, struct gate *g)
+static void
+say_no_trust(enum status st)
 {
-	struct admin_where where = gate_where(g);
-	int code = REFUSED;
-
-	buf_init(&e->java, JAVA_MAX);
-	enum status st = trust_make(&where, &e->box.trust);
 	if (st != ST_OK && st != ST_NOT_FOUND)
 		(void)fprintf(stderr,
 			      "sandgate exec: roots with the gateway's CA: %s\n",
 			      status_words(st)->sentence);
+}
+
+static int
+run_behind(struct exec *e, struct gate *g)
+{
+	struct admin_where where = gate_where(g);
+	json_t *variables = attached_variables(&where, &e->as);
+	struct exec_env env = { .trust = &e->box.trust,
+				.variables = variables,
+				.no_proxy = e->no_proxy_env };
+	int code = REFUSED;
+
+	if (variables == NULL)
+		return REFUSED;
+	say_no_trust(trust_make(&where, &e->box.trust));
 	e->as.trusts_ca = e->box.trust.is_there;
-	char **env = make_env(e);
-	e->box.env = env;
+	e->box.env = exec_env_make(&env);
 	e->box.state_dir = buf_cstr(&g->state);
 	e->box.ns.ports_n = attached_ports(where.config, e->as.policy, e->box.ns.ports,
 					   NS_PORTS_MAX);
-	if (env != NULL)
+	if (e->box.env != NULL)
 		code = run_in(e, &where);
-	free(env);
+	arena_done(&env.arena);
 	trust_done(&e->box.trust);
-	buf_done(&e->java);
+	json_decref(variables);
 	return code;
 }
 

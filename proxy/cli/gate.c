@@ -75,14 +75,32 @@ put_allow(struct buf *b, const char *item)
 	return true;
 }
 
+/* Their connectors, and the policy's beginning, which lists them. */
+static bool
+put_secrets(struct buf *b, const struct gate_wish *w)
+{
+	buf_put(b, w->secrets_n > 0 ? STR("connectors:\n") : STR(""));
+	for (size_t i = 0; i < w->secrets_n; i++)
+		if (!gate_secret_put_connector(b, &w->secrets[i], i))
+			return false;
+	buf_put(b, STR("policies:\n  exec:\n    connectors: ["));
+	for (size_t i = 0; i < w->secrets_n; i++) {
+		buf_put(b, i > 0 ? STR(", ") : STR(""));
+		gate_secret_put_name(b, i);
+	}
+	buf_put(b, STR("]\n"));
+	return true;
+}
+
 static bool
 put_config(struct buf *b, const struct gate_wish *w, const char *dir)
 {
 	buf_put(b, STR("state_dir: "));
 	buf_putf(b, "\"%s/state\"\nworkers: 1\n", dir);
 	put_resolvers(b);
-	buf_put(b, w->allow_n > 0 ? STR("policies:\n  exec:\n    allow:\n")
-				  : STR("policies:\n  exec: {allow: []}\n"));
+	if (!put_secrets(b, w))
+		return false;
+	buf_put(b, w->allow_n > 0 ? STR("    allow:\n") : STR("    allow: []\n"));
 	for (size_t i = 0; i < w->allow_n; i++)
 		if (!put_allow(b, w->allow[i]))
 			return false;
@@ -227,7 +245,7 @@ use_config(const struct gate_wish *w, struct gate *g)
 }
 
 enum status
-gate_open(const struct gate_wish *w, struct gate *ret_g)
+gate_open(struct gate_wish *w, struct gate *ret_g)
 {
 	struct gate g = { .own = 0 };
 	enum status st;
@@ -235,14 +253,18 @@ gate_open(const struct gate_wish *w, struct gate *ret_g)
 	buf_init(&g.dir, 4096);
 	buf_init(&g.config, 4096);
 	buf_init(&g.state, 4096);
-	if (w->allow_n > 0) {
+	bool is_own = w->allow_n + w->secrets_n > 0;
+	if (is_own) {
 		st = write_config(w, &g);
 		buf_putf(&g.state, "%.*s/state", STR_ARG(str_of(g.dir.p, g.dir.len)));
 	} else {
 		st = use_config(w, &g);
 	}
-	if (st == ST_OK && (w->allow_n > 0 || !runs(&g)))
+	if (st == ST_OK && (is_own || !runs(&g)))
 		st = start(&g);
+	struct admin_where where = gate_where(&g);
+	if (st == ST_OK)
+		st = gate_secrets_put(&where, w->secrets, w->secrets_n);
 	if (st != ST_OK) {
 		gate_close(&g);
 		return st;

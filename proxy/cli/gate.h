@@ -3,11 +3,12 @@
 /*
  * gate: the gateway that a command is put behind: the one that runs for a
  * configuration, or one of our own that lives as long as the command.  With an allow
- * list of its own the configuration is written to a directory that goes with it.
+ * list or secrets of its own the configuration is written to a directory that goes with it.
  */
 #include <sys/types.h>
 
 #include "proxy/cli/admin.h"
+#include "proxy/cli/gate_secret.h"
 
 enum { GATE_ALLOW_MAX = 256 };
 
@@ -15,6 +16,8 @@ struct gate_wish {
 	const char *config; /* NULL: the default one if there is one, or none */
 	const char *allow[GATE_ALLOW_MAX]; /* HOST[:PORT] */
 	size_t allow_n;
+	struct gate_secret secrets[GATE_SECRETS_MAX];
+	size_t secrets_n;
 };
 
 struct gate {
@@ -23,7 +26,7 @@ struct gate {
 };
 
 /* Says on standard error what is wrong. */
-enum status gate_open(const struct gate_wish *w, struct gate *ret_g) MUSTCHECK;
+enum status gate_open(struct gate_wish *w, struct gate *ret_g) MUSTCHECK;
 /* Stops it if it is our own and removes what was written. */
 void gate_close(struct gate *g);
 

@@ -162,24 +162,26 @@ trust_is_variable(struct str assignment)
 }
 
 size_t
-trust_put_env(const struct trust *t, struct buf *java, char **env)
+trust_put_env(char **env)
+{
+	for (size_t i = 0; i < COUNT_OF(variables); i++)
+		env[i] = (char *)(uintptr_t)variables[i].assignment;
+	return COUNT_OF(variables);
+}
+
+bool
+trust_put_java_env(const struct trust *t, struct buf *b)
 {
 	const char *given = getenv(java_variable);
-	size_t n = 0;
 
-	for (size_t i = 0; i < COUNT_OF(variables); i++)
-		env[n++] = (char *)(uintptr_t)variables[i].assignment;
 	if (t->java.len == 0)
-		return n;
-	buf_putf(java,
+		return false;
+	buf_putf(b,
 		 "%s=%s%s-Djavax.net.ssl.trustStore=" TRUST_DIR "/java.jks "
 		 "-Djavax.net.ssl.trustStoreType=JKS "
 		 "-Djavax.net.ssl.trustStorePassword=" TRUST_JAVA_PASSWORD,
 		 java_variable, given == NULL ? "" : given, given == NULL ? "" : " ");
-	const char *assignment = buf_cstr(java);
-	if (assignment != NULL)
-		env[n++] = (char *)(uintptr_t)assignment;
-	return n;
+	return true;
 }
 
 void

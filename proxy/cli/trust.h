@@ -32,10 +32,11 @@ void trust_done(struct trust *t);
 /* Is it one of the variables that name roots?  The caller's are left out of a box: what
  * they name is in the bundle. */
 bool trust_is_variable(struct str assignment);
-/* The variables for files in TRUST_DIR; env has room for TRUST_VARIABLES more.  java
- * holds the one whose text depends on the caller's. */
+/* The variables for files in TRUST_DIR; env has room for TRUST_VARIABLES more. */
 enum { TRUST_VARIABLES = 32 };
-size_t trust_put_env(const struct trust *t, struct buf *java, char **env);
+size_t trust_put_env(char **env);
+/* The one for Java, with what the caller's holds; false: there is no Java. */
+bool trust_put_java_env(const struct trust *t, struct buf *b) MUSTCHECK;
 
 /* The variables for one file that has all roots, as lines NAME=PATH. */
 void trust_print_env(const char *path);

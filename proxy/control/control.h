@@ -92,6 +92,9 @@ void api_succeed(struct admin_conn *a, json_t *body);
 /* Authorized, sent by no web page?  ST_OK, or what to refuse with. */
 enum status auth_check(const struct admin_conn *a) MUSTCHECK;
 
+/* placeholder.c */
+void api_placeholders(struct admin_conn *a);
+
 /* vault.c */
 void api_vault(struct admin_conn *a);
 

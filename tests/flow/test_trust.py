@@ -65,7 +65,8 @@ class Fake(Gate):
                 body = json.loads(self.rfile.read(size) or b"null")
                 fake.asked.append((self.path, body))
                 is_there = self.path != "/v1/ca/export" or pem is not None
-                said = json.dumps({"pem": pem, "ok": True, "handle": 1} if is_there else
+                said = json.dumps({"pem": pem, "ok": True, "handle": 1, "env": {"TRACKER_TOKEN": "trk-placeholder"}}
+                                  if is_there else
                                   {"error": {"code": "not_found", "message": ""}}).encode()
                 self.send_response(200 if is_there else 404)
                 self.send_header("Content-Length", str(len(said)))
@@ -186,6 +187,14 @@ def test_without_a_ca_nothing_is_changed():
         assert g.body("/v1/attach")["trusts_ca"] is False
     finally:
         g.close()
+
+
+def test_a_placeholder_takes_the_place_of_what_the_caller_has(fake):
+    done = in_box(fake, "env", env={"TRACKER_TOKEN": "the real one", "OTHER_TOKEN": "stays"})
+    assert "TRACKER_TOKEN=trk-placeholder" in done.stdout and "the real one" not in done.stdout
+    assert "OTHER_TOKEN=stays" in done.stdout
+    asked = fake.body("/v1/placeholders")
+    assert asked["policy"] == "coding" and asked["id"] == fake.body("/v1/attach")["id"]
 
 
 # Attach
