@@ -40,6 +40,30 @@ each_turn(struct lane *l, void (*fn)(struct turn *t))
 		fn(turn_of_link(it));
 }
 
+static void
+drop_lease(void *ctx)
+{
+	struct lane *l = ctx;
+
+	loop_timer_clear(&l->lease_end);
+	lease_done(&l->lease);
+}
+
+const struct lease *
+lane_lease(const struct lane *l)
+{
+	return loop_timer_is_set(&l->lease_end) ? &l->lease : NULL;
+}
+
+void
+lane_keep_lease(struct lane *l, struct lease *lease)
+{
+	drop_lease(l);
+	l->lease = *lease;
+	*lease = (struct lease){ .version = 0 };
+	loop_timer_set(&l->lease_end, LANE_LEASE_MS);
+}
+
 void
 lane_end(struct lane *l)
 {
@@ -49,6 +73,7 @@ lane_end(struct lane *l)
 		return;
 	l->is_dead = true;
 	each_turn(l, turn_cut);
+	drop_lease(l);
 	front_free(l->front);
 	stream_done(&l->stream);
 	loop_io_clear(&l->io);
@@ -115,6 +140,7 @@ lane_new(struct connector *all, int fd, int sandbox, struct lane **ret_l)
 		free(l);
 		return ST_NOMEM;
 	}
+	loop_timer_init(&l->lease_end, all->loop, drop_lease, l);
 	loop_io_init(&l->watcher, all->loop, sandbox, on_sandbox, l);
 	*ret_l = l;
 	return ST_OK;
@@ -235,6 +261,7 @@ find_again(struct lane *l, const struct image *old)
 					 l->all->role.image,
 					 image_str(old, before[l->connector].name));
 	each_turn(l, turn_renumber);
+	drop_lease(l);
 }
 
 static bool

@@ -8,7 +8,12 @@
  * new request once the socket is dead.  A new policy judges each request that comes; a
  * lane whose sandbox or connector is gone ends.
  */
-#include "connectors/connector.h"
+#include "connectors/lease.h"
+
+/* So long a lease may serve the requests that follow the one it was asked for: many at once
+ * cost the keeper one answer and one row, and a secret that was rotated or taken away is
+ * not used for longer. */
+enum { LANE_LEASE_MS = 1000 };
 
 struct lane {
 	struct list link; /* all->lanes */
@@ -21,6 +26,8 @@ struct lane {
 	struct loop_io watcher; /* of its death */
 	uint32_t connector;     /* index in the image in force */
 	uint32_t handle;
+	struct lease lease;
+	struct loop_timer lease_end; /* set: lease is good */
 	bool is_dead;
 };
 
@@ -37,6 +44,9 @@ void lane_heard(struct peer *p, struct ask_msg *m);
 /* NULL: the sandbox is gone, or speaks through another handle now. */
 const struct who *lane_who(const struct lane *l);
 void lane_end(struct lane *l);
+/* NULL: none is there. */
+const struct lease *lane_lease(const struct lane *l);
+void lane_keep_lease(struct lane *l, struct lease *lease); /* taken over */
 void lanes_judge(struct connector *all, const struct image *old);
 void lanes_forget(struct connector *all, uint32_t handle);
 void lanes_drain(struct connector *all);

@@ -7,8 +7,8 @@
  *	  └────────────────┘        └─> CARRY ─┘
  *
  * OPEN waits for an upstream, for a token, for a lease, in the order of turn_step().
- * A lease is taken last and given up as soon as the request is written; only what the
- * response is searched for stays, and goes with the turn.
+ * A lease is taken last, and is the lane's for a moment; only what the response is searched
+ * for stays with the turn, and goes with it.
  */
 #include "connectors/auth.h"
 #include "connectors/bond.h"
@@ -55,7 +55,7 @@ struct turn {
 	struct bond_wait *bonding;
 
 	/* the credential */
-	struct lease lease;
+	struct lease lease; /* of mtls, until the handshake begins */
 	bool has_lease, has_bond;
 	struct bond_token token; /* while has_bond */
 	uint32_t version;

@@ -150,6 +150,9 @@ renew(struct turn *t)
 	if (!t->request_ends && !t->is_gathered)
 		return false;
 	t->is_renewed = true;
+	/* Another token is what must not come back now. */
+	rinse_done(&t->rinse);
+	rinse_init(&t->rinse);
 	turn_drop_leg(t);
 	turn_to(t, TURN_OPEN);
 	turn_step(t);

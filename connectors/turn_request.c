@@ -290,10 +290,14 @@ on_lease(void *ctx, enum status st, struct lease *l)
 		turn_refuse(t, st);
 		return;
 	}
-	t->lease = *l;
-	t->version = l->version;
-	*l = (struct lease){ .version = 0 };
-	t->has_lease = true;
+	if (t->conf.kind == AUTH_MTLS) {
+		t->lease = *l;
+		t->version = l->version;
+		*l = (struct lease){ .version = 0 };
+		t->has_lease = true;
+	} else {
+		lane_keep_lease(t->lane, l);
+	}
 	turn_step(t);
 	turn_settle(t);
 }
@@ -368,7 +372,7 @@ turn_step(struct turn *t)
 		open_upstream(t);
 	else if (auth_has_exchange(&t->conf) && !t->has_bond)
 		get_token(t);
-	else if (reads && !is_mtls && !t->has_lease)
+	else if (reads && !is_mtls && lane_lease(t->lane) == NULL)
 		take_lease(t);
 	else
 		turn_forward(t);

@@ -129,8 +129,13 @@ add_needles(struct turn *t, const struct auth_job *j)
 static enum status
 make_job(struct turn *t, struct auth_job *j)
 {
+	const struct lease *lease = lane_lease(t->lane);
+
 	auth_job_init(j, &t->conf);
-	lease_views(&t->lease, j->parts);
+	if (auth_reads(&t->conf) != 0 && lease != NULL) {
+		lease_views(lease, j->parts);
+		t->version = lease->version;
+	}
 	if (t->has_bond)
 		j->token = &t->token.shown;
 	j->now_s = connector_now_s();
@@ -188,8 +193,6 @@ turn_forward(struct turn *t)
 	if (st == ST_OK)
 		st = put_request(t, &j);
 	auth_job_done(&j);
-	lease_done(&t->lease);
-	t->has_lease = false;
 	if (st != ST_OK)
 		turn_refuse(t, st);
 	else
