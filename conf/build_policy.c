@@ -242,7 +242,8 @@ build_policy(struct build *b, const struct policy_source *p, uint32_t index)
 	c.image.name = draft_str(b->draft, p->name);
 	build_fields(b, p->node, fields, COUNT_OF(fields), &c);
 	/* `allow: []` says so on purpose. */
-	if (node_get(p->node, STR("allow")) == NULL && !c.image.is_observe)
+	if (node_get(p->node, STR("allow")) == NULL && !c.image.is_observe &&
+	    node_get(p->node, STR("connectors")) == NULL)
 		report_warning(b->report, p->at,
 			       "policy `%.*s` has no `allow`: nothing passes",
 			       STR_ARG(p->name));
