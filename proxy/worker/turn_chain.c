@@ -133,9 +133,11 @@ turn_put_body(struct turn *t, bool is_response, struct str piece, bool is_last)
 	else
 		t->x.bytes_up += pass.n;
 	if (is_sifted) {
-		side_put_copy(to, pass); /* a sieve's memory moves before the flush */
+		if (pass.n > 0)
+			side_put_copy(
+				to, pass); /* a sieve's memory moves before the flush */
 		ring_consume(&s->held, pass.n);
-	} else {
+	} else if (pass.n > 0) {
 		side_put_body(to, pass);
 	}
 	if (s->is_last)
