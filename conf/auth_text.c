@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+#include "proxy/base/shape.h"
+
 #define AUTH(name, word, needs, takes, help)                                           \
 	[AUTH_##name] = { (word), (needs), (takes), (help) },
 static const struct auth_row rows[AUTH_KINDS] = {
@@ -15,7 +17,7 @@ static const char kinds[] =
 	;
 #undef AUTH
 
-enum { SECRET_MAX = 200, SHAPE_MAX = 512, SHAPE_STARS = 16, ROLE_MAX = 2048 };
+enum { SECRET_MAX = 200, ROLE_MAX = 2048 };
 
 bool
 auth_is_printable(struct str s)
@@ -83,19 +85,6 @@ is_role(struct str s)
 }
 
 static bool
-is_shape(struct str s)
-{
-	size_t stars = 0;
-
-	for (size_t i = 0; i < s.n; i++) {
-		stars += s.p[i] == '*';
-		if (s.p[i] <= ' ' || s.p[i] > '~')
-			return false;
-	}
-	return s.n <= SHAPE_MAX && stars >= SHAPE_STARS;
-}
-
-static bool
 is_variable(struct str s)
 {
 	for (size_t i = 0; i < s.n; i++)
@@ -153,7 +142,7 @@ static const struct auth_text texts[] = {
 	TEXT(assume_role, is_role, "the ARN of a role"),
 	TEXT(external_id, auth_is_printable, "printable ASCII"),
 	TEXT(session_name, str_is_name, "letters, digits, `-`, `_` and `.`"),
-	TEXT(placeholder, is_shape,
+	TEXT(placeholder, shape_is_good,
 	     "printable ASCII with 16 or more `*`, each of which becomes a random "
 	     "letter or "
 	     "digit"),

@@ -110,7 +110,7 @@ run_layer(struct inflate *i, size_t k, char *space, size_t n, size_t *ret_n)
 	return st == ST_OK ? check_limits(i, &i->layers[k]) : st;
 }
 
-/* Fill space from layer k; *ret_n < n: there is no more for now. */
+/* Fill space from layer k; *ret_n < n: more must come first. */
 static enum status
 pull(struct inflate *i, size_t k, char *space, size_t n, size_t *ret_n)
 {

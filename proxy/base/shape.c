@@ -19,7 +19,7 @@ static const char *const beginnings[] = {
 	"ATATT3", "dop_v1_",   "shpat_",
 };
 
-enum { FEW = 4 };
+enum { FEW = 4, ENOUGH = 12 };
 
 /* A stream of random numbers; a block of it is one hash. */
 struct stream {
@@ -102,7 +102,7 @@ kept_of(struct str secret)
 	for (size_t i = 0; i < COUNT_OF(beginnings); i++) {
 		struct str known = str_from(beginnings[i]);
 
-		if (str_starts(secret, known) && secret.n - known.n >= SHAPE_STARS)
+		if (str_starts(secret, known) && secret.n - known.n >= ENOUGH)
 			return known.n;
 	}
 	return kept;

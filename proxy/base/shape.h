@@ -9,8 +9,8 @@
 #include "proxy/base/sip.h"
 
 enum {
-	SHAPE_MAX = 8192,
-	SHAPE_STARS = 12, /* random letters and digits that a shape must have */
+	SHAPE_MAX = 512,
+	SHAPE_STARS = 16, /* random letters and digits that a shape must have */
 };
 
 /* Whose text it is. */
