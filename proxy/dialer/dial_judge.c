@@ -76,14 +76,17 @@ dial_whose(const struct dial *d)
 	return w != NULL ? w->id : STR("a connector");
 }
 
-/* A connector that is known, for a sandbox that may use it. */
+/* A connector of the group of the process that asks, for a sandbox that may use it. */
 static enum status
 judge_fetch(const struct dial *d, const struct who *w)
 {
 	const struct image *im = d->dialer->role.image;
 	uint32_t index = connector_of(d);
+	size_t n;
+	const struct image_connector *all = image_connectors(im, &n);
 
-	if (index == CONNECTOR_NONE)
+	if (index == CONNECTOR_NONE ||
+	    !str_eq(image_str(im, all[index].group), str_from(d->peer->group)))
 		return ST_DENIED;
 	if (w != NULL) {
 		const struct image_sandbox *s = image_sandbox_by_id(im, w->id);

@@ -34,7 +34,8 @@ struct peer {
 	struct dialer *dialer;
 	struct ask_line *line;
 	enum role role;
-	struct list link; /* in dialer->peers */
+	char group[STR_NAME_MAX + 1]; /* of the connectors at its other end */
+	struct list link;             /* in dialer->peers */
 	bool is_dead;
 };
 

@@ -1,7 +1,9 @@
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "proxy/base/num.h"
 #include "proxy/dialer/dial.h"
 #include "proxy/dialer/dialer.h"
 #include "proxy/dialer/lookup.h"
@@ -110,8 +112,9 @@ on_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 		peer_kill(p, ST_BAD_MESSAGE);
 }
 
+/* text: of a connector's line its group. */
 static enum status
-peer_new(struct dialer *d, enum role role, int fd)
+peer_new(struct dialer *d, enum role role, struct str text, int fd)
 {
 	struct ask_end end = { .fd = fd, .self = ROLE_DIALER, .peer = role };
 	struct peer *p = calloc(1, sizeof(*p));
@@ -120,6 +123,8 @@ peer_new(struct dialer *d, enum role role, int fd)
 		return ST_NOMEM;
 	p->dialer = d;
 	p->role = role;
+	if (text.n > 0)
+		memcpy(p->group, text.p, num_min(text.n, STR_NAME_MAX));
 	enum status st = ask_line_new(d->loop, &end, on_heard, on_lost, p, &p->line);
 	if (st != ST_OK) {
 		free(p);
@@ -134,7 +139,6 @@ given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg
 {
 	struct dialer *d = ctx;
 
-	(void)text;
 	/* What is attached leaves its traces in the table of sandboxes; nothing to
 	 * hold. */
 	if (kind == GIVE_REVOKED) {
@@ -146,7 +150,7 @@ given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg
 	int fd = ask_msg_take(m, 0);
 	if (fd == -1)
 		return ST_BAD_MESSAGE;
-	enum status st = peer_new(d, (enum role)index, fd);
+	enum status st = peer_new(d, (enum role)index, text, fd);
 	if (st != ST_OK)
 		(void)close(fd);
 	return st;

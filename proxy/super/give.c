@@ -50,9 +50,10 @@ are_linked(enum role a, enum role b)
 static enum status
 give_end(struct slot *to, const struct slot *peer, int fd)
 {
-	/* The keeper leases to a connector what its group may have. */
-	bool by_group = (to->role == ROLE_WORKER || to->role == ROLE_KEEPER) &&
-			peer->role == ROLE_CONNECTOR;
+	/* A connector is leased and dialled what its group may have. */
+	bool by_group = peer->role == ROLE_CONNECTOR &&
+			(to->role == ROLE_WORKER || to->role == ROLE_KEEPER ||
+			 to->role == ROLE_DIALER);
 	char number[8];
 
 	(void)snprintf(number, sizeof number, "%u", peer->index);

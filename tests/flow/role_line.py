@@ -165,7 +165,7 @@ class Role:
 
     def new_line(self, role):
         ours, theirs = pair()
-        self.give("LINE", ROLES[role], "0", [theirs.fileno()])
+        self.give("LINE", ROLES[role], "default" if role == "CONNECTOR" else "0", [theirs.fileno()])
         theirs.close()
         return Line(ours)
 

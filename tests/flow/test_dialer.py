@@ -218,6 +218,7 @@ connectors:
   - {name: tracker, hosts: [tracker.test], auth: {kind: bearer, secret: t}, allow: [{methods: [GET]}]}
   - {name: inner, hosts: [inner.test], addresses: ["10.0.0.0/8"], auth: {kind: oauth2_client_credentials, secret: t,
      client_id: c, token_url: "https://idp.test/t"}, allow: [{methods: [GET]}]}
+  - {name: other, group: another, hosts: [other.test], auth: {kind: bearer, secret: t}, allow: [{methods: [GET]}]}
   - {name: unused, hosts: [unused.test], auth: {kind: bearer, secret: t}, allow: [{methods: [GET]}]}
 """
 
@@ -232,6 +233,8 @@ def test_a_connector_reaches_what_it_is_for_and_nothing_else(gate, sink):
         assert one.fetch("inner", "inner.test", source=None)["peer"] == "10.1.2.3"
         assert one.fetch("inner", "idp.test", source=None)["peer"] == PUBLIC_TOO
         assert one.fetch("nosuch", "tracker.test", source=None)["status"] == "DENIED"
+        # Another group's connector is another process's.
+        assert one.fetch("other", "other.test", source=None)["status"] == "DENIED"
         # For a sandbox: only if its policy lists the connector.
         assert one.fetch("tracker", "tracker.test")["peer"] == PUBLIC
         assert one.fetch("unused", "unused.test", source=None)["peer"] == PUBLIC
