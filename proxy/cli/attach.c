@@ -247,6 +247,19 @@ install_trust(const struct attach *a, const struct admin_where *where)
 	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
+/* Its environment is its own: what clients that insist on a credential should show has
+ * to be set by whoever starts it. */
+static void
+print_variables(const struct attach *a, const struct admin_where *where)
+{
+	json_t *all = attached_variables(where, &a->as), *value;
+	const char *name;
+
+	json_object_foreach(all, name, value)(void)
+		printf("placeholder %s=%s\n", name, json_string_value(value));
+	json_decref(all);
+}
+
 int
 cmd_attach(int argc, char **argv)
 {
@@ -284,6 +297,7 @@ cmd_attach(int argc, char **argv)
 	}
 	(void)printf("attached %s to process %s: %zu sockets, %s nft\n", a.as.id, a.pid,
 		     s.n, s.has_nft ? "with" : "without");
+	print_variables(&a, &where);
 	ns_close(&s);
 	return 0;
 }

@@ -229,6 +229,7 @@ def test_attach_puts_it_over_the_bundles_of_a_container(fake, authority, contain
     pid = container("--mount", "--propagation", "private")
     done = attach(fake, pid)
     assert done.returncode == 0, done.stderr
+    assert "placeholder TRACKER_TOKEN=trk-placeholder\n" in done.stdout
     assert f"{SYSTEM} has the gateway's CA" in done.stdout and f"sandgate ca env {SYSTEM}" in done.stdout
     assert certificates(inside(pid, "cat", SYSTEM).stdout) == before | {authority.body}
     assert certificates(pathlib.Path(SYSTEM).read_text()) == before
@@ -245,7 +246,7 @@ def test_attach_leaves_the_hosts_files_alone(fake, container):
         done = attach(fake, pid)
         assert done.returncode == 0, done.stderr
         assert "was not installed" in done.stderr
-        assert fake.asked[-1][0] == "/v1/attach" and fake.asked[-1][1]["trusts_ca"] is False
+        assert [body for path, body in fake.asked if path == "/v1/attach"][-1]["trusts_ca"] is False
         assert pathlib.Path(SYSTEM).read_bytes() == before
         assert inside(pid, "cat", SYSTEM).stdout.encode() == before
 
