@@ -68,6 +68,7 @@ struct h2_side {
 	bool is_given;     /* and that was told */
 	bool has_trailers;
 	bool had_head; /* a leg: anything of a response came */
+	bool has_body; /* our head is put, and a body may follow */
 	bool is_put;   /* our message is whole */
 	bool due_room, due_gone;
 };

@@ -80,7 +80,8 @@ is_clear(const struct h2_side *e)
 {
 	if (e->s == NULL)
 		return true;
-	if (e->is_put)
+	/* A window holds back a body only. */
+	if (e->is_put || !e->has_body)
 		return h2_held(e->s) == 0;
 	return !h2_link_is_blocked(e->l) && h2_is_clear(e->s);
 }
@@ -338,6 +339,7 @@ put_head(struct side *s, const struct side_msg *m)
 	if (e->is_gone)
 		return;
 	e->is_put = m->is_whole && !is_interim;
+	e->has_body = !m->is_whole && !is_interim;
 	if (!e->l->is_server)
 		ask(e, &o);
 	else if (e->s != NULL)

@@ -288,8 +288,9 @@ world_run(struct world *w, bool (*until)(struct world *w), uint64_t ms)
 	return w->until != NULL;
 }
 
+/* The client's window for each response. */
 static inline void
-world_open(struct world *w)
+world_open_window(struct world *w, size_t window)
 {
 	static const struct front_hooks front_hooks = { .begin = world_begin,
 							.over = world_over };
@@ -299,7 +300,7 @@ world_open(struct world *w)
 	*w = (struct world){
 		.front_limits = { 10000, 60000, 60000, 65536, 1000, 100, 65536,
 				  2 * 100 * 65536 },
-		.leg_limits = { 65536, 2 * 100 * 65536, 100 },
+		.leg_limits = { window, 2 * 100 * 65536, 100 },
 	};
 	need(loop_new(&w->loop) == ST_OK);
 	loop_timer_init(&w->timer, w->loop, world_tick, w);
@@ -324,6 +325,12 @@ world_open(struct world *w)
 						 .ctx = w });
 	need(w->front != NULL && w->leg != NULL);
 	front_go(w->front, str_of("", 0));
+}
+
+static inline void
+world_open(struct world *w)
+{
+	world_open_window(w, 65536);
 }
 
 static inline void

@@ -104,6 +104,22 @@ what_is_not_read_holds_its_sender(void **state)
 	world_close(&w);
 }
 
+/* A side that is blocked before it has put anything would never be asked to. */
+static void
+a_closed_window_keeps_no_head_back(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open_window(&w, 0);
+	struct end *e = world_ask(&w, "GET", "/big", true);
+	(void)world_run(&w, never, 50);
+	assert_string_equal(end_log(e), "200\n");
+	assert_int_equal(e->body, 0);
+	assert_int_equal(w.served[0].flushed, ST_AGAIN);
+	world_close(&w);
+}
+
 static void
 ninety_nine_that_stand_still_leave_one_at_full_speed(void **state)
 {
@@ -288,6 +304,7 @@ main(void)
 		cmocka_unit_test(a_big_body_comes_whole),
 		cmocka_unit_test(nothing_follows_a_whole_message),
 		cmocka_unit_test(what_is_not_read_holds_its_sender),
+		cmocka_unit_test(a_closed_window_keeps_no_head_back),
 		cmocka_unit_test(ninety_nine_that_stand_still_leave_one_at_full_speed),
 		cmocka_unit_test(an_early_answer_is_whole_though_the_request_is_not),
 		cmocka_unit_test(a_reset_is_told_to_the_other_end),
