@@ -82,7 +82,8 @@ tunnel_refuse(struct tunnel *t, enum status reason)
 	deny(t->c, &t->x);
 }
 
-/* The newest policy is asked the same question again. */
+/* The newest policy is asked the same question again.  What it wants to look into is no
+ * tunnel any more, and there is no way to begin with that now. */
 static void
 tunnel_judge(struct conn *c)
 {
@@ -90,7 +91,8 @@ tunnel_judge(struct conn *c)
 
 	conn_refresh(c, &t->x);
 	if (!conn_is_same_sandbox(c) ||
-	    exchange_run(&t->x, PHASE_HELLO) != VERDICT_NEXT)
+	    exchange_run(&t->x, PHASE_HELLO) != VERDICT_NEXT ||
+	    (t->x.action != ACTION_TUNNEL && t->x.action != ACTION_TCP))
 		tunnel_refuse(t, ST_RELOADED);
 }
 

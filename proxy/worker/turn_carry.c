@@ -63,12 +63,14 @@ turn_carry_over(struct turn *t, enum status why)
 	side_done(front);
 }
 
-/* The newest policy is asked the same question again. */
+/* The newest policy is asked the same question again; what it sends another way can't go
+ * on this one. */
 void
 turn_carry_judge(struct turn *t)
 {
 	conn_refresh(t->c, &t->x);
-	if (exchange_run(&t->x, PHASE_HELLO) == VERDICT_NEXT)
+	if (exchange_run(&t->x, PHASE_HELLO) == VERDICT_NEXT &&
+	    t->is_lane == (t->x.action == ACTION_CONNECTOR))
 		return;
 	t->x.reason = ST_RELOADED;
 	(void)!deny_record(t->c, &t->x);

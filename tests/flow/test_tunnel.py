@@ -223,6 +223,31 @@ def test_a_reload_closes_what_it_forbids_and_nothing_else(gate, origin):
     assert g.wait_rows(kind="tunnel_end")[0]["code"] == "policy_changed"
 
 
+LOOKS = {
+    "methods": {"allow": [{"methods": ["GET"]}]}, "deny": {"allow": [{}], "deny": [{"paths": ["/secret"]}]},
+    "connector": {"allow": [], "connectors": ["c"]},
+}
+
+
+@pytest.mark.parametrize("rules", LOOKS.values(), ids=LOOKS)
+def test_a_reload_closes_what_it_wants_to_look_into(gate, origin, rules):
+    g = gate(config(origin))
+    gone, kept = (secure(origin, open_connect(g, n, origin.port), n) for n in NAMES[:2])
+    here = {"hosts": ["ok.example.test"], "ports": [origin.port], "addresses": ["127.0.0.0/8"]}
+    new = config(origin, hosts=("too.example.test",))
+    policy = new["policies"]["coding"]
+    policy["allow"] += [{**here, **rule} for rule in rules["allow"]]
+    policy["deny"] = [{"hosts": ["ok.example.test"], **rule} for rule in rules.get("deny", [])]
+    policy["connectors"] = rules.get("connectors", [])
+    new["connectors"] = [{"name": "c", **here, "auth": {"kind": "passthrough"}, "allow": [{"methods": ["GET"]}]}]
+    assert g.reload(new)[0] == 200
+    gone.settimeout(2)
+    with pytest.raises((ssl.SSLError, OSError, AssertionError)):
+        echo(gone)
+    echo(kept)
+    assert g.wait_rows(kind="tunnel_end")[0]["code"] == "policy_changed"
+
+
 def test_tunnels_outlive_the_dialer(gate, origin):
     g = gate(config(origin))
     t = secure(origin, open_connect(g, "ok.example.test", origin.port), "ok.example.test")
