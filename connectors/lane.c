@@ -1,5 +1,6 @@
 #include "connectors/lane.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -105,12 +106,14 @@ static void
 on_sandbox(void *ctx, unsigned events)
 {
 	struct lane *l = ctx;
+	ssize_t n;
 	char c;
 
 	(void)events;
 	loop_io_want(&l->watcher, 0);
-	/* What a live one sends is its worker's. */
-	if (recv(l->sandbox, &c, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+	/* What a live one sends is its worker's, who may have taken it by now. */
+	n = recv(l->sandbox, &c, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (n > 0 || (n < 0 && errno == EAGAIN))
 		return;
 	front_drain(l->front);
 }

@@ -120,6 +120,9 @@ on_event(evutil_socket_t fd, short what, void *arg)
 	unsigned events = (what & EV_WRITE) != 0 ? LOOP_WRITE : 0u;
 
 	(void)fd;
+	/* A time-out takes the event out, and one of no length doesn't bring it back. */
+	if ((what & EV_TIMEOUT) != 0 && event_add(&io->read, NULL) != 0)
+		io->armed &= ~(unsigned)LOOP_READ;
 	if ((what & (EV_READ | EV_TIMEOUT)) != 0) {
 		events |= LOOP_READ;
 		unpoke(io);

@@ -184,6 +184,35 @@ the_clock_stands_still_within_a_turn(void **state)
 	assert_int_equal(loop_now_ms(s->loop), now);
 }
 
+static void
+stop_at_two(void *ctx, unsigned events)
+{
+	struct scene *s = ctx;
+
+	assert_int_equal(events, LOOP_READ);
+	say(s, 'p');
+	if (s->n == 1)
+		assert_int_equal(write(s->fds[1], "x", 1), 1);
+	else
+		loop_stop(s->loop);
+}
+
+/* The first call comes of the poke, the second of the kernel. */
+static void
+a_poke_calls_back_once_and_the_descriptor_is_watched_as_before(void **state)
+{
+	struct scene *s = *state;
+
+	loop_io_init(&s->io, s->loop, s->fds[0], stop_at_two, s);
+	loop_timer_init(&s->timer, s->loop, stop, s);
+	loop_timer_set(&s->timer, 2000);
+	loop_io_want(&s->io, LOOP_READ);
+	loop_io_poke(&s->io);
+	loop_run(s->loop);
+	assert_string_equal(s->said, "pp");
+	loop_timer_clear(&s->timer);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int
@@ -196,6 +225,7 @@ main(void)
 		cmocka_unit_test(freeing_the_loop_runs_what_was_put_off),
 		CASE(a_timer_fires_once_and_moving_it_moves_it),
 		CASE(wanting_the_same_again_changes_nothing),
+		CASE(a_poke_calls_back_once_and_the_descriptor_is_watched_as_before),
 		CASE(the_clock_stands_still_within_a_turn),
 	};
 
