@@ -4,7 +4,7 @@
 #include "proxy/flow/h2_link.h"
 
 enum {
-	HEADS_MAX = 512 * 1024, /* memory for the heads of all requests that live */
+	HEADS_MAX = 448 * 1024, /* memory for the heads of all requests that live */
 	GOODBYE_MS = 5000       /* for what was said last to arrive */
 };
 

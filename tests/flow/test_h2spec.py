@@ -1,19 +1,15 @@
 """Our HTTP/2 is HTTP/2: every case of h2spec, also the strict ones."""
-import os
 import pathlib
 import select
 import socket
-import ssl
 import subprocess
 import threading
 
 import h2spec
 import pytest
 
-from conftest import BIN, Gate
-from tls_world import Authority, Host, tunnel
-
-NAME = "api.example.test"
+from conftest import BIN
+from h2_gate import NAME, H2Gate
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +35,9 @@ def test_the_front_by_itself_passes_every_case(program, echo):
 class Relay:
     """Plain bytes in, TLS through the gateway's proxy out: h2spec knows no proxies."""
 
-    def __init__(self, address, port, gate, ca):
-        self.gate, self.port = gate, port
-        self.context = ssl.create_default_context(cafile=ca)
-        self.context.set_alpn_protocols(["h2"])
-        self.server = socket.create_server((address, port))
+    def __init__(self, address, gate):
+        self.gate = gate
+        self.server = socket.create_server((address, gate.host.port))
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
 
@@ -57,11 +51,10 @@ class Relay:
 
     def join(self, client):
         try:
-            host = self.context.wrap_socket(tunnel(self.gate, NAME, self.port), server_hostname=NAME)
+            host = self.gate.connect()
         except OSError:
             client.close()
             return
-        assert host.selected_alpn_protocol() == "h2"
         # One thread for both ways: an SSL socket must not be read and written at once.
         while self.pump(client, host):
             pass
@@ -90,29 +83,13 @@ class Relay:
 @pytest.fixture
 def intercepted(tmp_path):
     """(port, words before h2spec): the name leads to the gateway, which ends TLS there."""
-    folder = tmp_path
-    for path in (folder, *folder.parents):  # the gateway's own user reads it
-        if path.stat().st_uid == os.geteuid() and path != path.parent:
-            path.chmod(path.stat().st_mode | 0o055)
-    authority = Authority(folder / "authority")
-    (folder / "authority").chmod(0o755)
-    host = Host(authority.leaf([f"DNS:{NAME}"]))
-    gate = Gate({
-        "upstream_tls": {"ca_file": str(authority.file)},
-        "resolver": {"servers": ["127.0.0.1"], "timeout": "200ms", "tries": 1, "hosts": {NAME: ["127.0.0.1"]}},
-        "sandboxes": [{"id": "demo", "source": "127.0.0.1", "user": "alice", "policy": "coding", "trusts_ca": True}],
-        "policies": {"coding": {"allow": [
-            {"hosts": [NAME], "methods": ["GET", "POST"], "paths": ["/**"], "ports": [host.port],
-             "addresses": ["127.0.0.0/8"]}]}}}).start()
-    ca = folder / "gateway.pem"
-    ca.write_text(gate.cli("ca", "export").stdout)
-    relay = Relay("127.0.0.77", host.port, gate, ca)
-    hosts = folder / "hosts"
+    gate = H2Gate(tmp_path)
+    relay = Relay("127.0.0.77", gate)
+    hosts = tmp_path / "hosts"
     hosts.write_text(f"127.0.0.1 localhost\n127.0.0.77 {NAME}\n")
-    yield host.port, ["unshare", "-rm", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "h2spec"]
+    yield gate.host.port, ["unshare", "-rm", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "h2spec"]
     relay.close()
     gate.stop()
-    host.close()
 
 
 def test_a_gateway_that_ends_tls_passes_every_case(program, intercepted):
