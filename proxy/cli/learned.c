@@ -33,6 +33,8 @@ learned_init(struct learned *l)
 	arena_init(&l->arena, MEMORY);
 	map_init(&l->hosts, HOSTS_MAX);
 	map_init(&l->asides, HOSTS_MAX);
+	map_init(&l->by_connector, HOSTS_MAX);
+	map_init(&l->connectors, HOSTS_MAX);
 }
 
 void
@@ -40,16 +42,23 @@ learned_done(struct learned *l)
 {
 	map_done(&l->hosts);
 	map_done(&l->asides);
+	map_done(&l->by_connector);
+	map_done(&l->connectors);
 	arena_done(&l->arena);
 }
 
 static bool
 is_learnable(enum status reason)
 {
-	static const enum status those[] = { ST_OK,          ST_DENIED,
-					     ST_DENIED_PORT, ST_DENIED_METHOD,
-					     ST_DENIED_PATH, ST_DENIED_PROTOCOL,
-					     ST_NO_POLICY,   ST_NEEDS_INTERCEPT };
+	static const enum status those[] = { ST_OK,
+					     ST_DENIED,
+					     ST_DENIED_PORT,
+					     ST_DENIED_METHOD,
+					     ST_DENIED_PATH,
+					     ST_DENIED_QUERY,
+					     ST_NO_POLICY,
+					     ST_DENIED_PROTOCOL,
+					     ST_NEEDS_INTERCEPT };
 
 	for (size_t i = 0; i < COUNT_OF(those); i++)
 		if (reason == those[i])
@@ -189,6 +198,9 @@ learned_see(struct learned *l, const struct row *r)
 		put_aside(l, r);
 		return ST_OK;
 	}
+	if (r->connector.n > 0 && (map_put(&l->by_connector, name, l) != ST_OK ||
+				   map_put(&l->connectors, r->connector, l) != ST_OK))
+		l->is_over = true;
 	bool is_tcp =
 		r->reason == ST_DENIED_PROTOCOL ||
 		(r->kind == ROW_TUNNEL_START && str_starts(r->detail, STR("tcp")));
@@ -307,13 +319,16 @@ put_rule(struct buf *b, struct learned_host *const *list, size_t n, const char *
 	return i;
 }
 
-/* A name that was also connected to needs no rule for having been looked up. */
+/* A name that was also connected to needs no rule for having been looked up, and one that
+ * a connector was used for none at all. */
 static bool
 is_needed(const struct learned *l, const struct learned_host *h)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str key;
 
+	if (!h->is_tcp && map_get(&l->by_connector, h->name) != NULL)
+		return false;
 	if (h->is_tcp || h->ports_n > 0)
 		return true;
 	buf_init(&b, KEY_MAX);
@@ -367,6 +382,33 @@ put_asides(struct learned *l, struct buf *b)
 			       "complete.\n"));
 }
 
+static int
+order_names(const void *x, const void *y)
+{
+	return compare(*(const struct str *)x, *(const struct str *)y);
+}
+
+static void
+put_connectors(struct learned *l, struct buf *b)
+{
+	struct str *names = arena_alloc(&l->arena, l->connectors.len * sizeof *names);
+	size_t at = 0, n = 0;
+	void *value;
+
+	if (names == NULL) {
+		l->is_over = true;
+		return;
+	}
+	while (map_next(&l->connectors, &at, &names[n], &value))
+		n++;
+	qsort(names, n, sizeof *names, order_names);
+	for (size_t i = 0; i < n; i++) {
+		buf_put(b, i == 0 ? STR("    connectors: [") : STR(", "));
+		buf_put_json(b, names[i]);
+	}
+	buf_put(b, STR("]\n"));
+}
+
 void
 learned_put(struct learned *l, struct str sandbox, bool with_http, struct buf *b)
 {
@@ -381,12 +423,18 @@ learned_put(struct learned *l, struct str sandbox, bool with_http, struct buf *b
 	buf_put(&name, STR("learned-"));
 	buf_put(&name, sandbox);
 	put_asides(l, b);
-	if (n == 0)
+	if (n == 0 && l->connectors.len == 0)
 		buf_put(b, STR("# The ledger has nothing that this sandbox reached or "
 			       "would need a rule for.\n"));
 	buf_put(b, STR("policies:\n  "));
 	buf_put_json(b, str_of(name.p, name.len));
-	buf_put(b, n == 0 ? STR(": {allow: []}\n") : STR(":\n    allow:\n"));
+	if (l->connectors.len == 0) {
+		buf_put(b, n == 0 ? STR(": {allow: []}\n") : STR(":\n    allow:\n"));
+	} else {
+		buf_put(b, STR(":\n"));
+		put_connectors(l, b);
+		buf_put(b, n == 0 ? STR("    allow: []\n") : STR("    allow:\n"));
+	}
 	for (size_t i = 0; i < n;)
 		i += put_rule(b, list + i, n - i, "      ");
 }

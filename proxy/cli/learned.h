@@ -5,7 +5,8 @@
  * have allowed it.
  *
  * Hosts with the same ports and protocol share a rule.  Three or more names below one
- * name become `*.` of it, unless that is a public suffix.
+ * name become `*.` of it, unless that is a public suffix.  What went through a connector
+ * needs the connector, and no rule: beside one it would be an error.
  */
 #include "proxy/base/arena.h"
 #include "proxy/base/map.h"
@@ -15,9 +16,11 @@ struct learned_host;
 
 struct learned {
 	struct arena arena;
-	struct map hosts;  /* struct learned_host */
-	struct map asides; /* "host: code" -> itself: told, not allowed */
-	bool is_over;      /* there were more than fit; the rest is not there */
+	struct map hosts;        /* struct learned_host */
+	struct map asides;       /* "host: code" -> itself: told, not allowed */
+	struct map by_connector; /* a host that a connector was used for -> itself */
+	struct map connectors;   /* their names -> itself */
+	bool is_over;            /* there were more than fit; the rest is not there */
 };
 
 void learned_init(struct learned *l);

@@ -48,6 +48,31 @@ hosts_with_the_same_ports_share_a_rule_and_siblings_become_a_pattern(void **stat
 }
 
 static void
+what_went_through_a_connector_needs_the_connector_and_no_rule(void **state)
+{
+	CLEANUP(learned_done) struct learned l = { 0 };
+	CLEANUP(buf_done) struct buf b = { 0 };
+	const struct row through = { .kind = ROW_REQUEST,
+				     .host = STR("tracker.example.com:443"),
+				     .connector = STR("tracker") };
+
+	(void)state;
+	learned_init(&l);
+	buf_init(&b, 65536);
+	see(&l, ROW_DNS, ST_OK, "tracker.example.com");
+	see(&l, ROW_DENY, ST_DENIED_PATH, "tracker.example.com:443");
+	assert_int_equal(learned_see(&l, &through), ST_OK);
+	see(&l, ROW_TUNNEL_START, ST_OK, "one.example.org:443");
+	learned_put(&l, STR("demo"), true, &b);
+	assert_string_equal(buf_cstr(&b),
+			    "policies:\n"
+			    "  \"learned-demo\":\n"
+			    "    connectors: [\"tracker\"]\n"
+			    "    allow:\n"
+			    "      - {hosts: [\"one.example.org\"], ports: [443]}\n");
+}
+
+static void
 no_pattern_ever_covers_a_public_suffix(void **state)
 {
 	CLEANUP(learned_done) struct learned l = { 0 };
@@ -149,6 +174,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			hosts_with_the_same_ports_share_a_rule_and_siblings_become_a_pattern),
+		cmocka_unit_test(
+			what_went_through_a_connector_needs_the_connector_and_no_rule),
 		cmocka_unit_test(no_pattern_ever_covers_a_public_suffix),
 		cmocka_unit_test(what_no_rule_should_allow_is_told_and_not_allowed),
 		cmocka_unit_test(
