@@ -92,7 +92,8 @@ on_alone(void *ctx)
 {
 	struct worker *w = ctx;
 
-	if (w->dialer != NULL && w->control != NULL && w->ledger != NULL)
+	if (w->dialer != NULL && w->control != NULL && w->ledger != NULL &&
+	    w->keeper != NULL)
 		return;
 	log_error(&w->role.log, "ends: a neighbour closed its line and lives on");
 	_exit(1);
