@@ -238,12 +238,9 @@ peek_look(struct conn *c, struct peek *p, struct str bytes)
 		peek_hello(c, p, bytes);
 		break;
 	case PEEK_HTTP:
+	case PEEK_HTTP2: /* prior knowledge, RFC 9113 section 3.3 */
 		c->form = FORM_HTTP;
 		visit_start(c, bytes);
-		break;
-	case PEEK_HTTP2:
-		c->form = FORM_HTTP;
-		deny_because(c, ST_BAD_VERSION);
 		break;
 	case PEEK_OTHER:
 		peek_other(c, bytes);

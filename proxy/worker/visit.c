@@ -125,11 +125,12 @@ static const struct conn_owner visit_owner = {
 	.resume = visit_resume,
 };
 
-/* A client that agreed on nothing speaks HTTP/1.1. */
+/* A client that agreed on nothing speaks HTTP/1.1; in the clear its first word tells. */
 static struct front *
-front_of(const struct front_start *start)
+front_of(const struct front_start *start, struct str seen)
 {
-	bool is_h2 = str_eq(stream_alpn(start->stream), STR("h2"));
+	bool is_h2 = start->is_https ? str_eq(stream_alpn(start->stream), STR("h2"))
+				     : str_starts(seen, STR("PRI "));
 
 	return is_h2 ? front_h2_new(start) : front_h1_new(start);
 }
@@ -158,7 +159,7 @@ begin(struct conn *c, struct stream *s, struct str seen)
 		stream_plain(&v->stream, c->io.fd);
 	start.stream = &v->stream;
 	conn_take(c, &visit_owner, v, c->io.fn);
-	v->front = front_of(&start); /* takes the events over */
+	v->front = front_of(&start, seen); /* takes the events over */
 	if (v->front == NULL)
 		deny_because(c, ST_NOMEM);
 	else

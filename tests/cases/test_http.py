@@ -76,9 +76,10 @@ def test_upgrades_to_anything_else_are_not_carried(battery):
         assert b"upgrade" not in seen.lower() and b"http2-settings" not in seen.lower(), seen
 
 
-def test_the_http2_preface_is_refused(battery):
+def test_the_http2_preface_is_no_http1_request(battery):
+    """Elsewhere it begins HTTP/2: flow/test_h2.py."""
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
-    http(battery, [("preface", preface, "bad_version"), ("its first line", preface[:18], "bad_version")])
+    http(battery, [("preface", preface, "bad_version"), ("its first line", preface[:18], "bad_version")], ABSOLUTE)
 
 
 def test_chunks_have_one_form(battery):

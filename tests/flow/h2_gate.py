@@ -1,16 +1,34 @@
 """A gateway that ends TLS for one host, and frames of HTTP/2 made by hand for it."""
+import http.server
 import os
-import socket
 import ssl
 import struct
+import threading
 
 from conftest import Gate
-from tls_world import Authority, Host, tunnel
+from tls_world import Authority, Handler, Host, tunnel
 
 NAME = "api.example.test"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+class Plain:
+    """The same host without TLS."""
+
+    def __init__(self):
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.server.seen = []
+        self.port = self.server.server_address[1]
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self.thread.start()
+
+    def close(self):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
 
 
 class H2Gate(Gate):
@@ -21,14 +39,15 @@ class H2Gate(Gate):
         authority = Authority(folder / "authority")
         (folder / "authority").chmod(0o755)
         self.host = Host(authority.leaf([f"DNS:{NAME}"]))
+        self.plain = Plain()
         who = {"user": "alice", "policy": "coding", "trusts_ca": True}
         super().__init__({
             "upstream_tls": {"ca_file": str(authority.file)},
             "resolver": {"servers": ["127.0.0.1"], "timeout": "200ms", "tries": 1, "hosts": {NAME: ["127.0.0.1"]}},
             "sandboxes": [{"id": "demo", "source": "127.0.0.5", **who}, {"id": "other", "source": "127.0.0.6", **who}],
             "policies": {"coding": {"allow": [
-                {"hosts": [NAME], "methods": ["GET", "POST"], "paths": ["/**"], "ports": [self.host.port],
-                 "addresses": ["127.0.0.0/8"]}]}}, **more})
+                {"hosts": [NAME], "methods": ["GET", "POST"], "paths": ["/**"],
+                 "ports": [self.host.port, self.plain.port], "addresses": ["127.0.0.0/8"]}]}}, **more})
         self.start()
         self.ca = folder / "gateway.pem"
         self.ca.write_text(self.cli("ca", "export").stdout)
@@ -41,11 +60,15 @@ class H2Gate(Gate):
         assert sock.selected_alpn_protocol() == protocol
         return sock
 
+    def connect_plain(self, source="127.0.0.5"):
+        return tunnel(self, NAME, self.plain.port, source=source)
+
     def stop(self, *args):
         try:
             return super().stop(*args)
         finally:
             self.host.close()
+            self.plain.close()
 
 
 def frame(kind, flags=0, stream=0, payload=b""):
@@ -59,16 +82,16 @@ def field(name, value, index=False):
     return bytes([0x40 if index else 0, len(name)]) + name + bytes([len(value)]) + value
 
 
-def request(gate, method="GET", path="/v1/x"):
-    return (field(":method", method) + field(":scheme", "https") + field(":authority", f"{NAME}:{gate.host.port}")
-            + field(":path", path))
+def request(gate, method="GET", path="/v1/x", port=None, scheme="https"):
+    return (field(":method", method) + field(":scheme", scheme)
+            + field(":authority", f"{NAME}:{port or gate.host.port}") + field(":path", path))
 
 
 class Frames:
     """One connection, seen as frames."""
 
-    def __init__(self, gate, settings=b"", **more):
-        self.sock = gate.connect(**more)
+    def __init__(self, gate, settings=b"", sock=None, **more):
+        self.sock = sock or gate.connect(**more)
         self.sock.settimeout(10)
         self.seen = b""
         self.send(PREFACE + frame(SETTINGS, payload=settings))

@@ -3,8 +3,11 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
+import socket
 import subprocess
+import threading
 
 import pytest
 
@@ -46,3 +49,51 @@ def run(program, port, *more, wrap=()):
     assert said, text + done.stderr
     assert int(said.group(1)) == CASES
     return int(said.group(2)), text[text.find("Failures:"):]
+
+
+class Relay:
+    """Bytes in, what connect() gives out: h2spec knows no proxies."""
+
+    def __init__(self, address, port, connect):
+        self.connect = connect
+        self.server = socket.create_server((address, port))
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        while True:
+            try:
+                client, _ = self.server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.join, args=(client,), daemon=True).start()
+
+    def join(self, client):
+        try:
+            host = self.connect()
+        except OSError:
+            client.close()
+            return
+        # One thread for both ways: an SSL socket must not be read and written at once.
+        while self.pump(client, host):
+            pass
+        client.close()
+        host.close()
+
+    @staticmethod
+    def pump(client, host):
+        ready = [host] if getattr(host, "pending", int)() else select.select([client, host], [], [], 10)[0]
+        try:
+            for source in ready:
+                data = source.recv(65536)
+                (client if source is host else host).sendall(data)
+                if not data:
+                    return False
+        except OSError:
+            return False
+        return bool(ready)
+
+    def close(self):
+        self.server.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.server.close()
