@@ -45,6 +45,7 @@ bool
 permit_name(struct str secret, struct str user, struct permit *ret_p)
 {
 	struct permit p = { .name_n = 0 };
+	struct str between = STR("");
 
 	while (secret.p != NULL) {
 		struct str part = str_cut(&secret, '/');
@@ -53,8 +54,9 @@ permit_name(struct str secret, struct str user, struct permit *ret_p)
 				return false;
 			part = user;
 		}
-		if ((p.name_n > 0 && !append(&p, STR("/"))) || !append(&p, part))
+		if (!append(&p, between) || !append(&p, part))
 			return false;
+		between = STR("/");
 	}
 	if (!vault_is_name(str_of(p.name, p.name_n)))
 		return false;

@@ -205,7 +205,7 @@ safe_lock(struct safe *s)
 enum status
 safe_unlock(struct safe *s, const struct seal_key *master)
 {
-	struct seal_key check, mac;
+	struct seal_key check = { 0 }, mac = { 0 };
 	struct table *t = NULL;
 
 	need(s->is_made && s->table == NULL);
@@ -237,7 +237,7 @@ safe_begin(struct safe *s)
 static enum status
 commit(struct safe *s, const struct safe_head *h, const struct seal_key *master)
 {
-	struct seal_key check, mac;
+	struct seal_key check = { 0 }, mac = { 0 };
 	struct table *t = NULL;
 	enum status st = seal_derive(master, SEAL_CHECK, &check);
 
