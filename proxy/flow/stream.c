@@ -42,6 +42,8 @@ wire_take(BIO *b, char *p, size_t n, size_t *ret_n)
 	ssize_t k;
 
 	BIO_clear_retry_flags(b);
+	if (s->talk > STREAM_TALK_MAX)
+		return 0;
 	if (first.n > 0) {
 		*ret_n = num_min(first.n, n);
 		memcpy(p, first.p, *ret_n);
@@ -118,6 +120,21 @@ stream_plain(struct stream *s, int fd)
 	ring_init(&s->early, 1);
 }
 
+/* Each key update costs us far more than its sender. */
+static void
+on_message(int is_write, int version, int type, const void *p, size_t n, SSL *ssl,
+	   void *ctx)
+{
+	struct stream *s = ctx;
+
+	(void)version;
+	(void)p;
+	(void)n;
+	(void)ssl;
+	if (is_write == 0 && type == SSL3_RT_HANDSHAKE)
+		s->talk++;
+}
+
 enum status
 stream_tls(struct stream *s, int fd, SSL *ssl, struct stream_room *room)
 {
@@ -132,6 +149,8 @@ stream_tls(struct stream *s, int fd, SSL *ssl, struct stream_room *room)
 	SSL_set_bio(ssl, b, b);
 	s->ssl = ssl;
 	s->room = room;
+	SSL_set_msg_callback(ssl, on_message);
+	SSL_set_msg_callback_arg(ssl, s);
 	return ST_OK;
 }
 
@@ -147,8 +166,10 @@ void
 stream_move(struct stream *to, struct stream *from)
 {
 	*to = *from;
-	if (to->ssl != NULL)
+	if (to->ssl != NULL) {
 		BIO_set_data(SSL_get_rbio(to->ssl), to);
+		SSL_set_msg_callback_arg(to->ssl, to);
+	}
 	*from = (struct stream){ .fd = -1 };
 }
 

@@ -334,6 +334,46 @@ a_peer_that_wants_answers_and_reads_none_is_cut_off(void **state)
 		;
 }
 
+static void
+a_peer_that_only_updates_keys_is_cut_off(void **state)
+{
+	struct scene *s = *state;
+	char got[16];
+	size_t n, taken;
+	struct iovec v = VEC("x");
+	enum status st = ST_OK;
+	int i;
+
+	shake(s);
+	for (i = 0; i < 3000 && st == ST_OK; i++) {
+		assert_int_equal(SSL_key_update(s->a.ssl, SSL_KEY_UPDATE_NOT_REQUESTED),
+				 1);
+		assert_int_equal(stream_writev(&s->a, &v, 1, &taken), ST_OK);
+		st = stream_read(&s->b, got, sizeof got, &n);
+	}
+	assert_int_equal(st, ST_TLS_BROKEN);
+	assert_in_range(i, 900, 1100);
+}
+
+static void
+a_stream_that_was_moved_goes_on(void **state)
+{
+	struct scene *s = *state;
+	struct stream there;
+	struct iovec v = VEC("moved");
+	char got[16];
+	size_t n, taken;
+
+	shake(s);
+	stream_move(&there, &s->b);
+	assert_int_equal(stream_writev(&s->a, &v, 1, &taken), ST_OK);
+	assert_int_equal(stream_read(&there, got, sizeof got, &n), ST_OK);
+	assert_int_equal(n, 5);
+	assert_int_equal(stream_writev(&there, &v, 1, &taken), ST_OK);
+	assert_int_equal(stream_read(&s->a, got, sizeof got, &n), ST_OK);
+	stream_done(&there);
+}
+
 struct woken {
 	struct scene *s;
 	struct loop *loop;
@@ -394,6 +434,8 @@ main(void)
 		CASE(a_hello_that_was_read_before_is_given_back),
 		CASE(data_behind_the_handshake_wakes_the_reader),
 		CASE(a_peer_that_wants_answers_and_reads_none_is_cut_off),
+		CASE(a_peer_that_only_updates_keys_is_cut_off),
+		CASE(a_stream_that_was_moved_goes_on),
 		CASE(bytes_that_lie_inside_wake_their_owner),
 	};
 
