@@ -229,27 +229,34 @@ has_lines(const struct keeper *k)
 	return false;
 }
 
-/* poll(2) passes over descriptors below zero. */
+/* Only those that are there: poll(2) takes no more than there may be descriptors. */
 static void
 turn(struct keeper *k)
 {
 	struct pollfd fds[KEEPER_LINES + 2];
+	struct keeper_line *lines[KEEPER_LINES];
+	size_t n = 0;
 
-	for (size_t i = 0; i < KEEPER_LINES; i++)
-		fds[i] = (struct pollfd){ .fd = k->lines[i].end.fd, .events = POLLIN };
-	struct pollfd *super = &fds[KEEPER_LINES], *job = super + 1;
-	*super = (struct pollfd){ .fd = k->role.super.fd, .events = POLLIN };
-	*job = (struct pollfd){ .fd = vault_fd(k->vault), .events = POLLIN };
-	if (poll(fds, COUNT_OF(fds), -1) < 0) {
+	/* poll(2) passes over descriptors below zero. */
+	fds[n++] = (struct pollfd){ .fd = k->role.super.fd, .events = POLLIN };
+	fds[n++] = (struct pollfd){ .fd = vault_fd(k->vault), .events = POLLIN };
+	for (size_t i = 0; i < KEEPER_LINES; i++) {
+		if (k->lines[i].end.fd < 0)
+			continue;
+		lines[n - 2] = &k->lines[i];
+		fds[n++] = (struct pollfd){ .fd = k->lines[i].end.fd,
+					    .events = POLLIN };
+	}
+	if (poll(fds, n, -1) < 0) {
 		need(errno == EINTR);
 		return;
 	}
-	if (job->revents != 0)
+	if (fds[1].revents != 0)
 		keeper_vault_finish(k);
-	for (size_t i = 0; i < KEEPER_LINES; i++)
+	for (size_t i = 2; i < n; i++)
 		if (fds[i].revents != 0)
-			line_turn(k, &k->lines[i]);
-	if (super->revents != 0 && role_heard(&k->role) != ST_OK)
+			line_turn(k, lines[i - 2]);
+	if (fds[0].revents != 0 && role_heard(&k->role) != ST_OK)
 		k->role.super.fd = -1; /* super is gone */
 }
 
