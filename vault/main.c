@@ -244,8 +244,8 @@ turn(struct keeper *k)
 		if (k->lines[i].end.fd < 0)
 			continue;
 		lines[n - 2] = &k->lines[i];
-		fds[n++] = (struct pollfd){ .fd = k->lines[i].end.fd,
-					    .events = POLLIN };
+		fds[n++] =
+			(struct pollfd){ .fd = k->lines[i].end.fd, .events = POLLIN };
 	}
 	if (poll(fds, n, -1) < 0) {
 		need(errno == EINTR);
