@@ -209,6 +209,33 @@ def test_many_first_connections_cost_one_leaf(world, host):
     assert len(world.gate.wait_rows(kind="mint", host=name)) == 1
 
 
+def test_a_session_is_never_resumed_by_this_name_or_another(world, host):
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        context = world.client(maximum_version=version)
+        first = world.connect("api.example.test", host.port, context)
+        world.get("api.example.test", host.port, "/v1/x", sock=first)
+        for name in ("api.example.test", "hello.example.test"):
+            sock = tunnel(world.gate, name, host.port)
+            again = context.wrap_socket(sock, server_hostname=name, session=first.session)
+            assert not again.session_reused and world.get(name, host.port, "/v1/x", sock=again)[0] == 200
+
+
+def test_a_flood_of_names_is_rationed_and_others_are_served(gate, authority, host, tmp_path):
+    g = gate(config(authority, host, rules=[{"hosts": ["*.flood.example.test"], "methods": ["GET"]}]))
+    w, met = World(g, authority, tmp_path), 0
+    began = time.monotonic()
+    for i in range(90):
+        try:
+            w.connect(f"n{i}.flood.example.test", host.port).close()
+            met += 1
+        except (ssl.SSLError, OSError):
+            pass
+    assert 40 <= met <= 55 + 10 * (time.monotonic() - began), met
+    assert g.wait_rows(kind="deny", code="limit_rate")
+    time.sleep(0.5)
+    assert w.get("api.example.test", host.port, "/v1/x")[0] == 200
+
+
 # One name on every layer.
 
 def test_names_that_differ_are_refused(world, host):
@@ -355,6 +382,21 @@ def test_large_bodies_go_both_ways(world, host):
     got = world.curl("--http1.1", url(host, f"/v1/big/{n}"))
     assert len(got) == n and got[:16] == got[-16:] == b"0123456789abcdef"
     assert len(world.curl("--http2", url(host, f"/v1/big/{n}"))) == n
+
+
+def test_nothing_that_a_certificate_names_is_fetched(gate, authority, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as trap:
+        at = f"URI:http://127.0.0.1:{trap.getsockname()[1]}"
+        other = Host(authority.leaf(["DNS:api.example.test"], more=[
+            f"authorityInfoAccess=OCSP;{at}/ocsp,caIssuers;{at}/issuer", f"crlDistributionPoints={at}/crl"]))
+        try:
+            w = World(gate(config(authority, other)), authority, tmp_path)
+            assert w.get("api.example.test", other.port, "/v1/x")[0] == 200
+        finally:
+            other.close()
+        trap.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            trap.accept()
 
 
 # Clients that do not go along.

@@ -20,12 +20,12 @@ class Authority:
                 "keyUsage=critical,keyCertSign,cRLSign", "-keyout", folder / "ca.key", "-out", folder / "ca.pem")
         self.file = folder / "ca.pem"
 
-    def leaf(self, names, *, eku="serverAuth", days=20, key="ec"):
+    def leaf(self, names, *, eku="serverAuth", days=20, key="ec", more=()):
         """(certificate, key): files of a leaf with these alternative names, "DNS:x" or "IP:y"."""
         self.count += 1
         base = self.folder / f"leaf{self.count}"
         lines = ["basicConstraints=critical,CA:FALSE", "keyUsage=critical,digitalSignature",
-                 "subjectKeyIdentifier=hash", "authorityKeyIdentifier=keyid"]
+                 "subjectKeyIdentifier=hash", "authorityKeyIdentifier=keyid", *more]
         if eku:
             lines.append(f"extendedKeyUsage={eku}")
         if names:
