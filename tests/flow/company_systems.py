@@ -230,7 +230,9 @@ class S3(System):
         if not m:
             return "no signature"
         owner, scope, names, given = m.groups()
-        date, payload = r.one("x-amz-date") or "", r.one("x-amz-content-sha256") or "UNSIGNED-PAYLOAD"
+        date, payload = r.one("x-amz-date") or "", r.one("x-amz-content-sha256")
+        if payload is None:  # only S3 takes a body that nobody signed
+            payload = "UNSIGNED-PAYLOAD" if self.service == "s3" else hashlib.sha256(r.read()).hexdigest()
         names = names.split(";")
         if owner != self.id or scope != f"{date[:8]}/{self.region}/{self.service}/aws4_request":
             return "another key or scope"
