@@ -3,6 +3,7 @@
 Only where the system lies is changed in a preset: its host is at the company's address and
 port.  The system says no to whoever shows anything but the right credential in the right place.
 """
+import base64
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ from conftest import Gate
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+USERS = {"127.0.0.1": "alice", "127.0.0.5": "bob", "127.0.0.6": None}
 yaml = pytest.importorskip("yaml")
 PRESETS = pathlib.Path(__file__).resolve().parents[2] / "conf/connectors"
 
@@ -49,6 +51,8 @@ class World:
         ca.write_bytes(self.firm.ca.file.read_bytes())
         ca.chmod(0o644)
         self.gate.write({"resolver": {"servers": ["127.0.0.1"], "timeout": "200ms", "tries": 1, "hosts": self.hosts},
+                         "sandboxes": [{"id": u or "nobody", "source": a, "policy": "coding", **({"user": u} if u else {})}
+                                       for a, u in USERS.items()],
                          "upstream_tls": {"ca_file": str(ca)}, "connectors": self.connectors,
                          "policies": {"coding": {"allow": [], "connectors": [c["name"] for c in self.connectors]}}})
         self.gate.start()
@@ -148,6 +152,22 @@ def test_the_system_sees_its_credential_and_nothing_of_the_clients(world, preset
     assert w.refused(f"https://{host}{wrong[1]}", "-X", wrong[0], version) == (403, code)
     assert [r.refused for r in system.seen] == [None] and len(system.seen) == 1
 
+
+
+def test_each_user_is_shown_with_their_own_token(world):
+    w = world("jira")
+    of = {u: f"{u}@example.test:{secret()}" for u in ("alice", "bob")}
+    system = w.firm.add("jira.example.test", System(lambda r: "nobody" if r.one("authorization") is None else None))
+    w.start(**{"users/alice/jira": of["alice"]})
+    done = w.gate.cli("vault", "put", "users/bob/jira", "--connector", "jira", "--user", "bob", input=of["bob"])
+    assert done.returncode == 0, done.stderr
+    url = "https://jira.example.test/rest/api/3/issue/AB-1"
+    assert [w.curl(url, "--interface", a)[0] for a, u in USERS.items() if u] == [200, 200]
+    shown = [base64.b64decode(r.one("authorization").partition(" ")[2]).decode() for r in system.seen]
+    assert shown == [of["alice"], of["bob"]]
+    # A user is who the sandbox is registered for, and nobody has no secret.
+    status, code = w.refused(url, "--interface", "127.0.0.6")
+    assert status in (403, 502) and len(system.seen) == 2, code
 
 
 def test_git_clones_and_pushes_without_a_credential(world, tmp_path):
