@@ -108,7 +108,7 @@ put_asked(struct buf *b, const struct row *r)
 	buf_put(b, STR("Asked     "));
 	if (r->method.n > 0) {
 		ledger_put_clean(b, r->method);
-		buf_put(b, STR(" http://"));
+		buf_putc(b, ' ');
 	}
 	ledger_put_clean(b, r->host);
 	ledger_put_clean(b, r->path);

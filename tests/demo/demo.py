@@ -20,8 +20,18 @@ PROXY = "http://198.18.0.1:3128"
 CONFIG = """\
 state_dir: {folder}/state
 resolver: {{servers: ["127.0.0.1:{dns}"]}}
+upstream_tls: {{ca_file: {folder}/ca.pem}}
+connectors:
+  - name: tracker
+    hosts: [tracker.example.test]
+    ports: [{https}]
+    addresses: ["127.0.0.0/8"]
+    auth: {{kind: bearer, secret: tracker/token, placeholder: "demo-********************************", env: TRACKER_TOKEN}}
+    allow:
+      - {{methods: [GET, POST], paths: ["/api/**"]}}
 policies:
   coding:
+    connectors: [tracker]
     allow:
       - {{hosts: [static.example.test, api.example.test], ports: [{https}], addresses: ["127.0.0.0/8"]}}
       - {{hosts: [api.example.test], ports: [{http}], methods: [GET], paths: ["/v1/**"], addresses: ["127.0.0.0/8"]}}
@@ -39,11 +49,11 @@ class Demo:
     def say(self, text):
         print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n== {text}", flush=True)
 
-    def show(self, command, code=0, holds=(), quiet=False):
+    def show(self, command, code=0, holds=(), quiet=False, typed=None):
         """Run, show, and check the exit code and what the output must hold."""
         words = [str(w) for w in command]
         print("$ " + " ".join(w if w.isprintable() and " " not in w else repr(w) for w in words), flush=True)
-        done = subprocess.run(words, env=self.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        done = subprocess.run(words, env=self.env, text=True, input=typed, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=120)
         text = done.stdout.strip()
         print("\n".join(text.splitlines()[-12:] if quiet else text.splitlines()[:40]), flush=True)
@@ -91,7 +101,7 @@ def ways(d):
     d.say("2. the host that is not allowed does not even resolve; by address it goes nowhere")
     d.inside(*quick, evil, code=6)
     d.inside(*quick, "--resolve", f"evil.example.test:{d.https}:127.0.0.13", "--connect-to",
-             f"::198.51.100.13:{d.https}", evil, code=35)
+             f"::198.51.100.13:{d.https}", evil, holds=["denied_by_policy", "hint"])
     d.say("3. explicit proxy: CONNECT, absolute-form and SOCKS5 give the same verdicts")
     d.inside("curl", "-sS", "-m", "10", "-x", PROXY, static, holds=["hello from static"])
     d.inside("curl", "-sS", "-m", "10", "-x", PROXY, evil, code=56, holds=["403"])
@@ -108,17 +118,50 @@ def ways(d):
     d.inside(*quick, "http://sandgate.internal/policy", holds=["static.example.test"])
 
 
+def company(d):
+    token = (d.folder / "token").read_text()
+    site = f"https://tracker.example.test:{d.https}"
+    quick = ["curl", "-sS", "-m", "10", "--noproxy", "*"]
+    d.say("6. a company system: the operator puts the token into the vault, and nobody can read it there again")
+    d.show(["sandgate", "vault", "put", "tracker/token", "-c", d.config, "--expires", "90d"], typed=token,
+           holds=["tracker/token version 1"])
+    d.show(["sandgate", "vault", "list", "-c", d.config], holds=["tracker/token", "valid", "tracker"])
+    d.say("7. the sandbox calls it with its usual client and no credential; what is not allowed is told in JSON")
+    d.inside(*quick, site + "/api/issues", holds=["the build is red"])
+    d.inside(*quick, "-d", '{"title": "fixed"}', site + "/api/issues", holds=["fixed"])
+    d.inside(*quick, site + "/admin", holds=["denied_path", "hint"])
+    d.inside(*quick, "-X", "DELETE", site + "/api/issues/7", holds=["denied_method"])
+    d.inside(*quick, f"https://static.example.test:{d.https}/", holds=["hello from static"])
+    d.say("8. a system that echoes what it was sent shows the placeholder only, also to a client that insists on a token")
+    said = d.inside(*quick, site + "/api/echo", holds=['"authorization": "Bearer demo-'])
+    said += d.inside("sh", "-c", 'curl -sS -m 10 --noproxy "*" -H "Authorization: Bearer $TRACKER_TOKEN" '
+                     + site + "/api/echo; env | grep TRACKER", holds=['"authorization": "Bearer demo-', "TRACKER_TOKEN=demo-"])
+    files = [p for p in d.folder.rglob("*") if p.is_file() and p.name != "token" and token.encode() in p.read_bytes()]
+    print(f"\nplaces where the token itself stands, of all that was said inside and all that was written: "
+          f"{(token in said) + len(files)}")
+    if token in said or files:
+        d.bad += 1
+    d.say("9. explain and the ledger name the connector and the version of its secret")
+    d.show(["sandgate", "explain", "-c", d.config, "--policy", "coding", site + "/api/issues"], holds=["tracker"])
+    d.show(["sandgate", "explain", "-c", d.config, "--policy", "coding", site + "/admin"], code=1, holds=["denied_path"])
+    time.sleep(0.5)
+    rows = [json.loads(line) for line in subprocess.run(
+        ["sandgate", "audit", "-c", d.config, "--json"], env=d.env, text=True, capture_output=True).stdout.splitlines()]
+    last = [r for r in rows if r["kind"] == "response" and r.get("connector")][-1]
+    d.show(["sandgate", "why", "-c", d.config, last["id"]], holds=["Connector tracker, its secret in version 1"])
+
+
 def books(d):
-    d.say("6. explain: the same decision, step by step, without sending anything")
+    d.say("10. explain: the same decision, step by step, without sending anything")
     d.show(["sandgate", "explain", "-c", d.config, "--policy", "coding", f"https://static.example.test:{d.https}/"], holds=["carried unread"])
     d.show(["sandgate", "explain", "-c", d.config, "--policy", "coding", "https://evil.example.test/"], code=1,
            holds=["denied_by_policy"])
-    d.say("7. the ledger: what was refused, and that nobody changed it")
+    d.say("11. the ledger: what was refused, and that nobody changed it")
     rows = d.show(["sandgate", "audit", "-c", d.config, "--denied"], holds=["evil.example.test", "denied_by_policy"])
     found = [json.loads(line) for line in subprocess.run(
         ["sandgate", "audit", "-c", d.config, "--denied", "--json"], env=d.env, text=True, capture_output=True).stdout.splitlines()]
     if found:
-        d.show(["sandgate", "why", "-c", d.config, found[-1]["id"]], holds=["denied_by_policy"])
+        d.show(["sandgate", "why", "-c", d.config, found[-1]["id"]], holds=["Refused", "Next"])
     time.sleep(0.3)
     d.show(["sandgate", "audit", "verify", "-c", d.config], holds=["is whole"])
     hits = json.loads((d.folder / "hits.json").read_text())
@@ -152,8 +195,9 @@ def main():
             print((folder / "log").read_text())
             sys.exit("demo: the gateway did not start")
         ways(d)
+        company(d)
         books(d)
-        d.say("8. status")
+        d.say("12. status")
         d.show(["sandgate", "status", "-c", d.config])
     finally:
         for p in reversed(started):

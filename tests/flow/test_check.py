@@ -202,8 +202,8 @@ def test_from_tools_asks_the_tools_that_are_there(tmp_path):
     assert cli("check", "-c", policy).returncode == 0
 
 
-COMMANDS = ["attach", "audit", "audit verify", "audit export", "check", "detach", "doctor", "exec", "explain", "learn",
-            "policy", "policy from-tools", "reload", "rules", "run", "sandboxes", "status", "why"]
+COMMANDS = ["attach", "audit", "audit verify", "audit export", "ca", "check", "connectors", "detach", "doctor", "exec", "explain", "learn",
+            "policy", "policy from-tools", "reload", "rules", "run", "sandboxes", "status", "vault", "why"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
