@@ -62,7 +62,7 @@ def compile_(path):
 def test_the_example_that_we_ship_has_no_fault_and_its_tests_pass():
     done = cli("check", "-c", EXAMPLE, "--werror")
     assert done.returncode == 0, done.stderr
-    assert "0 errors, 0 warnings, 0 of 6 tests failed" in done.stdout
+    assert "0 errors, 0 warnings, 0 of 8 tests failed" in done.stdout
 
 
 def test_every_fault_is_told_with_file_line_and_column(config):
