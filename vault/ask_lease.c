@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "vault/keeper.h"
@@ -11,7 +12,8 @@ enum { DETAIL_MAX = 512 };
 struct wanted {
 	struct permit_wish wish;
 	struct permit permit;
-	uint32_t version; /* given out or made; 0: none */
+	const struct source *source; /* instead of an entry of the vault */
+	uint32_t version;            /* given out or made; 0: none */
 };
 
 /* sock: of a sandbox, or -1.  A socket of nobody is no reason to call it the connector's
@@ -25,19 +27,35 @@ identify(struct keeper *k, int sock, struct permit_wish *w)
 	return w->who == NULL ? ST_UNKNOWN_SANDBOX : ST_OK;
 }
 
+/* One that somebody else keeps is everybody's business of no tenant, sealed or not. */
+static enum status
+find_source(const struct keeper *k, struct wanted *a)
+{
+	if (image_str(k->role.image, a->permit.connector->tenant).n > 0)
+		return ST_SECRET_DENIED;
+	a->source = sources_find(&k->sources, str_of(a->permit.name, a->permit.name_n));
+	return a->source == NULL ? ST_NO_SECRET : ST_OK;
+}
+
 static enum status
 judge(struct keeper *k, struct keeper_line *line, int sock, struct wanted *a)
 {
-	enum status st = vault_is_open(k->vault);
+	const struct image *im = k->role.image;
+	enum status st = role_has_ledger(&k->role) ? ST_OK : ST_NO_LEDGER;
 
 	a->wish.group = str_from(line->group);
-	if (st == ST_OK && !role_has_ledger(&k->role))
-		st = ST_NO_LEDGER;
 	if (st == ST_OK)
 		st = identify(k, sock, &a->wish);
-	return st == ST_OK ? permit_judge(k->role.image, vault_table(k->vault),
-					  &a->wish, &a->permit)
-			   : st;
+	if (st == ST_OK)
+		st = permit_judge(im, &a->wish, &a->permit);
+	if (st != ST_OK)
+		return st;
+	if (sources_is_name(a->wish.secret))
+		return find_source(k, a);
+	st = vault_is_open(k->vault);
+	return st == ST_OK
+		       ? permit_grant(im, vault_table(k->vault), &a->wish, &a->permit)
+		       : st;
 }
 
 /* The names are the asker's: str_is_name() or not, the ledger escapes and caps them. */
@@ -51,7 +69,7 @@ write_row(struct keeper *k, enum row_kind kind, const struct wanted *a,
 	buf_init(&b, DETAIL_MAX);
 	if (kind == ROW_VAULT)
 		buf_put(&b, STR("rotate "));
-	if (a->permit.entry != NULL)
+	if (a->permit.name_n > 0)
 		buf_put(&b, str_of(a->permit.name, a->permit.name_n));
 	else
 		buf_put(&b, str_head(a->wish.secret, 128));
@@ -64,22 +82,38 @@ write_row(struct keeper *k, enum row_kind kind, const struct wanted *a,
 	return role_row(&k->role, &row);
 }
 
+static size_t
+length(const struct wanted *a)
+{
+	return a->source != NULL
+		       ? secret_len(&a->source->value)
+		       : table_newest(a->permit.entry)->envelope.sealed.n - SEAL_MORE;
+}
+
+static enum status
+put_value(struct keeper *k, const struct wanted *a, unsigned char *to)
+{
+	if (a->source != NULL) {
+		memcpy(to, secret_bytes(&a->source->value), length(a));
+		return ST_OK;
+	}
+	const struct table_version *v = table_newest(a->permit.entry);
+	const struct envelope_place place = table_place(a->permit.entry, v);
+	return envelope_open(vault_master(k->vault), &place, &v->envelope, to);
+}
+
 /* Only this one asker will hold it; an ordinary one can't be changed on the way. */
 static enum status
-hand_over(struct keeper *k, const struct table_entry *e, const struct table_version *v,
-	  int *ret_fd)
+hand_over(struct keeper *k, const struct wanted *a, int *ret_fd)
 {
-	const struct envelope_place place = table_place(e, v);
-	size_t n = v->envelope.sealed.n - SEAL_MORE;
+	size_t n = length(a);
 	bool is_plain = false;
 	int fd = secret_memfd(n, &is_plain);
 
 	if (fd < 0)
 		return ST_NO_FILES;
 	void *at = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	enum status st = at == MAP_FAILED ? ST_NOMEM
-					  : envelope_open(vault_master(k->vault),
-							  &place, &v->envelope, at);
+	enum status st = at == MAP_FAILED ? ST_NOMEM : put_value(k, a, at);
 	if (at != MAP_FAILED)
 		(void)munmap(at, n);
 	if (st == ST_OK && is_plain &&
@@ -96,22 +130,24 @@ hand_over(struct keeper *k, const struct table_entry *e, const struct table_vers
 static enum status
 lease(struct keeper *k, struct wanted *a, struct buf *b, int *ret_fd)
 {
-	const struct table_version *v = table_newest(a->permit.entry);
+	const struct table_version *v =
+		a->source == NULL ? table_newest(a->permit.entry) : NULL;
+	uint64_t expires = v == NULL ? 0 : v->expires;
 	enum status st = ST_OK;
 
-	if (v->expires != 0 && v->expires <= vault_now())
+	if (expires != 0 && expires <= vault_now())
 		st = ST_SECRET_EXPIRED;
-	a->version = v->number;
+	a->version = v == NULL ? a->source->version : v->number;
 	if (st == ST_OK)
-		st = hand_over(k, a->permit.entry, v, ret_fd);
+		st = hand_over(k, a, ret_fd);
 	if (st == ST_OK)
 		st = write_row(k, ROW_LEASE, a, ST_OK);
 	if (st != ST_OK)
 		return st;
 	buf_put_u16(b, ST_OK);
-	buf_put_u32(b, v->number);
-	buf_put_u64(b, v->expires);
-	buf_put_u32(b, (uint32_t)(v->envelope.sealed.n - SEAL_MORE));
+	buf_put_u32(b, a->version);
+	buf_put_u64(b, expires);
+	buf_put_u32(b, (uint32_t)length(a));
 	return b->st;
 }
 
@@ -193,7 +229,7 @@ rotate(struct keeper *k, struct keeper_line *line, struct ask_msg *m, struct wan
 	if (m->lost_fds)
 		return ST_NO_FILES;
 	st = judge(k, line, m->fds_n == 2 ? m->fds[0] : -1, a);
-	if (st == ST_OK && !may_rotate(k->role.image, a))
+	if (st == ST_OK && (a->source != NULL || !may_rotate(k->role.image, a)))
 		st = ST_SECRET_DENIED;
 	if (st == ST_OK)
 		st = value_read(m->fds[m->fds_n - 1], VAULT_VALUE_MAX, &value);

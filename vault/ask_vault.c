@@ -88,7 +88,8 @@ op_put(struct op *o)
 					 .expires = o->ask.expires };
 	struct grants g = { .n = 0 };
 
-	if (op_find(o) != NULL)
+	/* Names that mean a file or variable would never be looked up here. */
+	if (op_find(o) != NULL || sources_is_name(e.name))
 		return ST_CONFLICT;
 	enum status st = read_value(o, e.kind, &value);
 	struct safe *safe = st == ST_OK ? vault_begin(o->keeper->vault, &st) : NULL;

@@ -10,6 +10,7 @@
  */
 #include "proxy/io/role.h"
 #include "vault/sign.h"
+#include "vault/sources.h"
 #include "vault/vault.h"
 
 /* Workers and connectors come in numbers; and the one that died before for a moment. */
@@ -33,6 +34,7 @@ struct keeper {
 	struct role_self role;
 	struct signer *signer;
 	struct vault *vault;
+	struct sources sources;
 	struct keeper_waiting waiting;
 	int state, page, key; /* given; -1: not */
 	bool page_is_plain;   /* an ordinary memfd: root can read it */

@@ -96,6 +96,23 @@ given_fd(struct ask_msg *m, int *at)
 	return *at < 0 ? ST_BAD_MESSAGE : ST_OK;
 }
 
+/* One that is no secret is left out; the others count. */
+static enum status
+given_source(struct keeper *k, uint32_t index, struct str text, struct ask_msg *m)
+{
+	if (index != 0) {
+		sources_settle(&k->sources);
+		return ST_OK;
+	}
+	if (m->fds_n == 0)
+		return m->lost_fds ? ST_NO_FILES : ST_BAD_MESSAGE;
+	enum status st = sources_add(&k->sources, text, m->fds[0]);
+	if (st != ST_OK)
+		log_error(&k->role.log, "secret %.*s: %s", STR_ARG(text),
+			  status_code(st));
+	return ST_OK;
+}
+
 static enum status
 given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg *m)
 {
@@ -105,6 +122,8 @@ given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg
 		return given_line(k, index, text, m);
 	if (kind == GIVE_STATE)
 		return given_state(k, m);
+	if (kind == GIVE_SOURCE)
+		return given_source(k, index, text, m);
 	if (k->role.is_started)
 		return ST_OK; /* the rest counts at the start only */
 	if (kind == GIVE_PAGE) {
@@ -319,7 +338,7 @@ main(void)
 	struct keeper k = { .state = -1, .page = -1, .key = -1 };
 	struct role_hooks hooks = { .ctx = &k, .given = given, .prepare = prepare };
 
-	if (jail_early(ROLE_KEEPER, 0) != ST_OK)
+	if (jail_early(ROLE_KEEPER, 0) != ST_OK || sources_init(&k.sources) != ST_OK)
 		return 1;
 	for (size_t i = 0; i < KEEPER_LINES; i++)
 		k.lines[i].end.fd = -1;
@@ -329,6 +348,7 @@ main(void)
 	role_enter(&k.role, ".");
 	while (k.role.super.fd >= 0 || has_lines(&k))
 		turn(&k);
+	sources_done(&k.sources);
 	vault_free(k.vault);
 	signer_free(k.signer);
 	return 0;

@@ -96,8 +96,7 @@ tenant_of(const struct image *im, const struct who *w)
 }
 
 enum status
-permit_judge(const struct image *im, const struct table *t, const struct permit_wish *w,
-	     struct permit *ret_p)
+permit_judge(const struct image *im, const struct permit_wish *w, struct permit *ret_p)
 {
 	uint32_t index = image_connector_by_name(im, w->connector);
 	struct str user = w->who == NULL ? STR("") : w->who->user;
@@ -115,13 +114,23 @@ permit_judge(const struct image *im, const struct table *t, const struct permit_
 		return ST_SECRET_DENIED;
 	if (!permit_name(w->secret, user, &p))
 		return ST_SECRET_DENIED;
-	p.entry = table_find(t, image_str(im, p.connector->tenant),
-			     str_of(p.name, p.name_n));
-	if (p.entry == NULL || p.entry->kind == TABLE_CA)
-		return ST_NO_SECRET;
-	if (!table_is_granted(p.entry, w->connector, user))
-		return ST_SECRET_DENIED;
 	*ret_p = p;
+	return ST_OK;
+}
+
+enum status
+permit_grant(const struct image *im, const struct table *t, const struct permit_wish *w,
+	     struct permit *p)
+{
+	struct str user = w->who == NULL ? STR("") : w->who->user;
+	const struct table_entry *e = table_find(t, image_str(im, p->connector->tenant),
+						 str_of(p->name, p->name_n));
+
+	if (e == NULL || e->kind == TABLE_CA)
+		return ST_NO_SECRET;
+	if (!table_is_granted(e, w->connector, user))
+		return ST_SECRET_DENIED;
+	p->entry = e;
 	return ST_OK;
 }
 

@@ -29,9 +29,12 @@ struct permit {
 	const struct table_entry *entry;
 };
 
-/* ST_OK, ST_SECRET_DENIED, ST_NO_SECRET. */
-enum status permit_judge(const struct image *im, const struct table *t,
-			 const struct permit_wish *w, struct permit *ret_p) MUSTCHECK;
+/* All but the grant: which secret is meant.  ST_OK, ST_SECRET_DENIED. */
+enum status permit_judge(const struct image *im, const struct permit_wish *w,
+			 struct permit *ret_p) MUSTCHECK;
+/* Finds its entry, and the grant.  ST_OK, ST_SECRET_DENIED, ST_NO_SECRET. */
+enum status permit_grant(const struct image *im, const struct table *t,
+			 const struct permit_wish *w, struct permit *p) MUSTCHECK;
 
 /* Visit the secrets that a connector declares: i from 0; false: no more. */
 bool permit_declares(const struct image *im, const struct image_connector *c, size_t i,

@@ -54,6 +54,9 @@ enum give {
 	 * page.h); index 1: an ordinary memfd, where the kernel has no memfd_secret */
 	GIVE_PAGE,
 	GIVE_KEY, /* keeper: the file that vault.master_key names */
+	/* keeper: index 0: text: name of a secret that a file or variable holds, a
+	 * descriptor of it; index 1: that was all of them */
+	GIVE_SOURCE,
 	GIVE_COUNT
 };
 

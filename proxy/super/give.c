@@ -236,7 +236,9 @@ give_keeper(struct slot *keeper)
 {
 	enum status st = give_page(keeper);
 
-	return st == ST_OK ? give_key(keeper) : st;
+	if (st == ST_OK)
+		st = give_key(keeper);
+	return st == ST_OK ? sources_give(keeper, keeper->super->policy.image) : st;
 }
 
 /* Sockets. */

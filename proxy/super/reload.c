@@ -138,6 +138,8 @@ commit_slot(struct reload *r, struct slot *slot, bool is_same)
 	bool has_listeners = slot->role == ROLE_WORKER || slot->role == ROLE_DNS;
 	if (!is_same && has_listeners)
 		st = give(slot, GIVE_UNLISTEN, 0, "", NULL, 0);
+	if (slot->role == ROLE_KEEPER)
+		st = sources_give(slot, r->next.image);
 	if (st == ST_OK)
 		st = ask_call(slot->line, ASK_COMMIT,
 			      ASK_LOAD(str_of(b.p, b.len), NULL, 0), committed, slot,

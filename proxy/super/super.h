@@ -227,6 +227,9 @@ void drain_start(struct super *s);
 void drain_check(struct super *s);    /* a role has died or answered */
 void drain_serves(struct slot *slot); /* one that died before serves again */
 
+/* sources.c: secrets that are files or variables, for the keeper */
+enum status sources_give(struct slot *keeper, const struct image *im) MUSTCHECK;
+
 /* notify.c */
 void notify(const char *text); /* sd_notify; nothing when nobody listens */
 void notify_reloading(void);   /* until the next READY=1 */

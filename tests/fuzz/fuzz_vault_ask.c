@@ -15,12 +15,15 @@ static void
 check_body(struct str body)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
+	enum vault_op op = VAULT_OP_COUNT;
 	struct vault_ask a;
 	struct str again;
 
 	if (vault_ask_get(body, &a) != ST_OK)
 		return;
-	need(a.op < VAULT_OP_COUNT);
+	need(vault_op_by_word(str_from(vault_op_word(a.op)), &op) && op == a.op);
+	need(vault_op_value(op) <= VAULT_MUST);
+	need(!vault_op_by_word(body, &op));
 	need(a.name.n == 0 || vault_is_name(a.name));
 	buf_init(&b, body.n);
 	vault_ask_put(&b, &a);

@@ -17,7 +17,7 @@ static const char policy_text[] =
 	"  coding:\n"
 	"    allow:\n"
 	"      - {hosts: [a.example.test], methods: [GET]}\n"
-	"    connectors: [tracker, jira, refresh, other]\n"
+	"    connectors: [tracker, jira, refresh, other, mounted]\n"
 	"connectors:\n"
 	"  - {name: tracker, hosts: [tracker.example.test],\n"
 	"     auth: {kind: bearer, secret: tracker/token},\n"
@@ -35,6 +35,9 @@ static const char policy_text[] =
 	"  - {name: other, hosts: [other.example.test], group: other,\n"
 	"     auth: {kind: bearer, secret: other/token},\n"
 	"     allow: [{methods: [GET], paths: [\"/**\"]}]}\n"
+	"  - {name: mounted, hosts: [mounted.example.test],\n"
+	"     auth: {kind: bearer, secret: files/token},\n"
+	"     allow: [{methods: [GET], paths: [\"/**\"]}]}\n"
 	"sandboxes:\n"
 	"  - {id: demo, source: 127.0.0.1, user: alice, policy: coding}\n"
 	"  - {id: ci, source: 127.0.0.2, user: bob, policy: coding}\n";
@@ -45,6 +48,7 @@ struct keeper { /* the real process, in its jail; the test is everybody else */
 	struct rowring *ring;
 	char path[64];
 	int state, page, listener;
+	uint64_t generation; /* of the policy, where a test takes another */
 };
 
 NORETURN static void

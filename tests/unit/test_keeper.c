@@ -222,6 +222,44 @@ without_a_ledger_nothing_is_given_out(void **state)
 	expect_lease(k, "tracker", "tracker/token", -1, "x");
 }
 
+static void
+give_source(struct keeper *k, const char *value)
+{
+	int fd = seal_value(str_from(value));
+
+	give(&k->scene, GIVE_SOURCE, 0, STR("files/token"), &fd, 1);
+	give(&k->scene, GIVE_SOURCE, 1, STR(""), NULL, 0);
+	(void)close(fd);
+	/* An answer means that what was said before has been heard. */
+	take_policy(&k->scene, ++k->generation);
+}
+
+/* Sealed or not: it isn't the vault's. */
+static void
+a_file_or_variable_of_another_is_leased_like_a_secret(void **state)
+{
+	struct keeper *k = *state;
+	int demo = connect_from(k, 1);
+
+	k->generation = 1;
+	assert_int_equal(ask_lease(k, "mounted", "files/token", demo).st, ST_NO_SECRET);
+	give_source(k, "from a mount\n");
+	expect_lease(k, "mounted", "files/token", demo, "from a mount");
+	assert_int_equal(vault_op(k, VAULT_OP_SEAL, "", NULL), ST_OK);
+	give_source(k, "from a mount");
+	assert_int_equal(ask_lease(k, "mounted", "files/token", -1).version, 1);
+	give_source(k, "another");
+	assert_int_equal(ask_lease(k, "mounted", "files/token", -1).version, 2);
+	expect_lease(k, "mounted", "files/token", demo, "another");
+	assert_int_equal(ask_lease(k, "tracker", "files/token", demo).st,
+			 ST_SECRET_DENIED);
+	give_source(k, "bad\rvalue");
+	assert_int_equal(ask_lease(k, "mounted", "files/token", demo).st, ST_NO_SECRET);
+	assert_int_equal(vault_op(k, VAULT_OP_UNSEAL, "", NULL), ST_OK);
+	assert_int_equal(vault_op(k, VAULT_OP_PUT, "files/token", "x"), ST_CONFLICT);
+	(void)close(demo);
+}
+
 static enum status
 ask_rotate(struct keeper *k, uint32_t base, const char *value, uint32_t *ret_version)
 {
@@ -325,6 +363,7 @@ main(void)
 		CASE(without_a_ledger_nothing_is_given_out),
 		CASE(a_new_refresh_token_is_durable_and_an_older_one_is_no_base),
 		CASE(leaves_are_for_hosts_that_some_policy_lets_out),
+		CASE(a_file_or_variable_of_another_is_leased_like_a_secret),
 		CASE(a_line_that_talks_nonsense_is_hung_up),
 	};
 
