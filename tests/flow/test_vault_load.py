@@ -145,9 +145,9 @@ def test_the_vaults_commands_cost_no_request(load):
     assert set(before) == {"Bearer one", "Bearer two", "Bearer three"}
 
 
-def test_what_was_rotated_goes_along_at_once(load):
+def test_what_was_rotated_goes_along_within_a_moment(load):
     load.vault("rotate", "tracker/token", "--grace", "1h", value="two")
-    load.settle(2)
+    time.sleep(1.5)  # a lease serves the requests behind it for a second
     used = load.system.seen["Bearer one"]
     load.settle()
     assert load.system.seen["Bearer one"] == used and load.end() == []
