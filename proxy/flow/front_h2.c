@@ -203,6 +203,7 @@ front_h2_new(const struct front_start *start)
 				    .stream = start->stream,
 				    .io = start->io,
 				    .is_server = true,
+				    .is_proxy = start->hooks->connect != NULL,
 				    .is_https = start->is_https };
 	f->begun_ms = f->idle_ms = now(f);
 	if (h2_link_init(&f->link, &limits))

@@ -42,6 +42,7 @@ struct h2_link {
 	uint32_t open;       /* sides that have a turn */
 	uint64_t blocked_ms; /* since when the peer takes no byte; 0: it does */
 	bool is_server, is_https;
+	bool is_proxy;   /* of a proxy listener: targets are in absolute form */
 	bool is_inside;  /* settle comes in any case */
 	bool is_feeding; /* and nothing can be written */
 	bool is_woken;

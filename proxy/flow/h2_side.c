@@ -121,6 +121,27 @@ message(struct h2_side *e, const struct h2_msg *m)
 	};
 }
 
+/* As a client of HTTP/1 asks a proxy. */
+static enum status
+make_absolute(struct h2_side *e, bool is_https)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct head *h = &e->head;
+	const struct field *host = head_get(h, TOKEN_HOST);
+
+	buf_init(&b, 2 * e->l->flow->limits.head);
+	buf_put(&b, is_https ? STR("https://") : STR("http://"));
+	if (host != NULL)
+		buf_put(&b, host->value);
+	if (!str_eq(h->target, STR("*")))
+		buf_put(&b, h->target);
+	struct str text = arena_copy(&e->arena, str_of(b.p, b.len));
+	if (b.st != ST_OK || text.p == NULL)
+		return ST_NOMEM;
+	h->target = text;
+	return ST_OK;
+}
+
 /* A new request: the side of it, with a turn; NULL: refused. */
 static struct h2_side *
 begin(struct h2_link *l, struct h2_stream *s, bool is_connect)
@@ -161,6 +182,10 @@ on_head(void *ctx, struct h2_stream *s, const struct h2_msg *m)
 	e->had_head = true;
 	if (m->is_whole)
 		e->is_whole = e->is_given = true;
+	if (l->is_proxy && !is_connect && make_absolute(e, m->is_https) != ST_OK) {
+		h2_side_lose(e, ST_NOMEM);
+		return;
+	}
 	struct side_msg out = message(e, m);
 	e->side.events->head(e->side.ctx, &out);
 	h2_side_touch(e);

@@ -25,6 +25,9 @@
 #include "proxy/http/h1_line.h"
 #include "proxy/http/uri.h"
 
+/* What a client says first, RFC 9113 section 3.4. */
+#define H2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
 enum h2_role { H2_SERVER, H2_CLIENT };
 
 /* Error codes, RFC 9113 section 7. */

@@ -1,5 +1,6 @@
 #include "proxy/worker/conn.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -121,7 +122,11 @@ conn_close(struct conn *c)
 	if (c->owner != NULL)
 		c->owner->done(c);
 	loop_io_clear(&c->io);
+	if (c->is_lent)
+		(void)shutdown(c->io.fd, SHUT_RDWR);
 	(void)close(c->io.fd);
+	if (c->who_fd != c->io.fd)
+		(void)close(c->who_fd);
 	conn_speaks(c);
 	if (c->is_counted)
 		limit_close(c->limit);
@@ -163,7 +168,7 @@ conn_is_same_sandbox(const struct conn *c)
 		return true;
 	if (c->limit->handle == HANDLE_NONE)
 		return false;
-	who = who_by_socket(c->w->role.who, c->io.fd);
+	who = who_by_socket(c->w->role.who, c->who_fd);
 	return who != NULL && str_eq(who->id, str_from(c->limit->id));
 }
 
@@ -383,8 +388,9 @@ turn_away(struct worker *w, int fd)
 	stats_add(w->role.stats, STAT_LIMIT_CONNECTIONS, 1);
 }
 
-void
-conn_begin(struct worker *w, int fd, const struct conn_entry *e)
+/* NULL: over the limit of all, or no memory; fd is closed. */
+static struct conn *
+conn_new(struct worker *w, int fd, uint16_t listener, enum conn_way way)
 {
 	bool fits =
 		limits_admit(&w->limits, worker_option(w, OPT_LIMIT_ALL_CONNECTIONS));
@@ -394,17 +400,54 @@ conn_begin(struct worker *w, int fd, const struct conn_entry *e)
 		if (fits)
 			limits_leave(&w->limits);
 		turn_away(w, fd);
-		return;
+		return NULL;
 	}
 	c->w = w;
 	c->serial = ++w->serial;
-	c->listener = e->listener;
-	c->way = (uint8_t)e->way;
+	c->listener = listener;
+	c->way = (uint8_t)way;
+	c->who_fd = fd;
 	c->opened_ms = loop_now_ms(w->loop);
 	list_append(&w->conns, &c->link);
 	loop_io_init(&c->io, w->loop, fd, NULL, c);
 	stats_add(w->role.stats, STAT_OPEN, 1);
 	worker_wake(w);
+	return c;
+}
+
+enum status
+conn_branch(struct conn *from, int fd, const struct dest *d, struct conn **ret_c)
+{
+	const struct who *who = conn_who(from);
+	struct conn *c = conn_new(from->w, fd, from->listener, CONN_CONNECT);
+	enum status st = who == NULL ? ST_UNKNOWN_SANDBOX : ST_OK;
+
+	if (c == NULL)
+		return ST_LIMIT_CONNECTIONS;
+	c->form = FORM_CLOSE;
+	c->is_pinned = true;
+	c->dest = *d;
+	c->who_fd = fcntl(from->who_fd, F_DUPFD_CLOEXEC, 0);
+	if (c->who_fd < 0) {
+		c->who_fd = fd;
+		st = ST_NO_FILES;
+	}
+	if (st == ST_OK)
+		st = conn_identify(c, who);
+	if (st == ST_OK)
+		*ret_c = c;
+	else
+		conn_close(c);
+	return st;
+}
+
+void
+conn_begin(struct worker *w, int fd, const struct conn_entry *e)
+{
+	struct conn *c = conn_new(w, fd, e->listener, e->way);
+
+	if (c == NULL)
+		return;
 	const struct who *who = who_by_peer(w->role.who, fd, e->peer);
 	if (e->way == CONN_TRANSPARENT)
 		conn_begin_transparent(c, who);

@@ -49,6 +49,8 @@ struct conn {
 	uint64_t serial;   /* no other of this process has it */
 	struct loop_io io; /* the sandbox's socket, io.fd; the owner sets io.fn by
 			      conn_take() */
+	int who_fd;        /* by which others see whose it is: io.fd, or a duplicate of
+			      the socket that this connection came out of */
 	const struct conn_owner *owner;
 	void *state; /* the owner's */
 
@@ -62,6 +64,7 @@ struct conn {
 	bool is_own;     /* the gateway's own pages */
 	bool is_counted; /* limit->open has it */
 	bool is_pending; /* limit->pending has it */
+	bool is_lent;    /* another process may hold this socket: closing alone ends nothing */
 	bool is_closed;
 
 	/*
@@ -85,6 +88,12 @@ struct conn_entry { /* as it was accepted */
 /* A connection was accepted: takes fd, finds out who it is, and gives it its first
  * owner. */
 void conn_begin(struct worker *w, int fd, const struct conn_entry *e);
+/*
+ * A connection that came out of one: what is behind a CONNECT that was one stream of
+ * many.  Takes over fd; pinned to d.  Not ST_OK: there is none, and fd is closed.
+ */
+enum status conn_branch(struct conn *from, int fd, const struct dest *d,
+			struct conn **ret_c) MUSTCHECK;
 /* It is this sandbox: runs the chain's connection phase.  Anything but ST_OK: deny. */
 enum status conn_identify(struct conn *c, const struct who *who) MUSTCHECK;
 

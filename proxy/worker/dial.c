@@ -144,7 +144,7 @@ dial_ask(struct dial *d, const struct conn *c, enum policy_way way)
 	st = host.st != ST_OK ? host.st : body.st;
 	if (st == ST_OK)
 		st = ask_call(d->line, ASK_DIAL,
-			      ASK_LOAD(str_of(body.p, body.len), &c->io.fd, 1),
+			      ASK_LOAD(str_of(body.p, body.len), &c->who_fd, 1),
 			      on_answer, d, &d->seq);
 	buf_done(&host);
 	buf_done(&body);

@@ -154,9 +154,10 @@ static enum status
 send_ask(struct lane_call *l, struct ask_line *line, int theirs)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
-	int fds[] = { theirs, l->c->io.fd };
+	int fds[] = { theirs, l->c->who_fd };
 	struct str body;
 
+	l->c->is_lent = true;
 	buf_init(&b, 512);
 	wire_put_str(&b, str_of(l->name, l->name_n));
 	buf_put_u64(&b, l->c->w->role.generation);

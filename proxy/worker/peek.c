@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "proxy/http/h2.h"
 #include "proxy/http/head.h"
 #include "proxy/http/hello.h"
 #include "proxy/worker/deny.h"
@@ -95,7 +96,9 @@ kind_of_text(struct str s)
 		return PEEK_OTHER;
 	if (n + 1 == s.n)
 		return PEEK_MORE;
-	if (str_eq(str_head(s, n), STR("PRI")))
+	if (str_starts(STR(H2_PREFACE), s))
+		return PEEK_MORE;
+	if (str_starts(s, STR(H2_PREFACE)))
 		return PEEK_HTTP2;
 	return str_has(STR("/*hH"), s.p[n + 1]) ? PEEK_HTTP : PEEK_OTHER;
 }

@@ -1,5 +1,6 @@
 #include <sys/socket.h>
 
+#include "proxy/http/h2.h"
 #include "proxy/worker/deny.h"
 #include "proxy/worker/proxy_own.h"
 #include "proxy/worker/visit.h"
@@ -72,9 +73,8 @@ refuse_because(struct proxy_in *p, enum status reason)
 	refuse(p, &x);
 }
 
-/* One target for all: Host, where it is, names the same host and, if any, port. */
-static enum status
-connect_dest(const struct head *h, struct dest *ret_d)
+enum status
+proxy_connect_dest(const struct head *h, struct dest *ret_d)
 {
 	const struct field *host = head_get(h, TOKEN_HOST);
 	struct dest target, named;
@@ -99,7 +99,7 @@ connect_start(struct proxy_in *p)
 	struct conn *c = p->c;
 	struct exchange x;
 	struct dest d;
-	enum status st = connect_dest(&p->head, &d);
+	enum status st = proxy_connect_dest(&p->head, &d);
 
 	if (st != ST_OK) {
 		c->form = FORM_HTTP;
@@ -210,6 +210,20 @@ could_be(struct str s, struct str word)
 	return str_starts(s, str_head(word, s.n)) || str_starts(s, word);
 }
 
+/* Of a sandbox that its socket tells: with tokens, one connection could be many. */
+static void
+http2_look(struct proxy_in *p, struct str s)
+{
+	bool is_preface = could_be(s, STR(H2_PREFACE));
+
+	if (is_preface && s.n < sizeof(H2_PREFACE) - 1)
+		return;
+	if (is_preface && p->c->limit != NULL)
+		visit_start(p->c, s);
+	else
+		deny_because(p->c, ST_BAD_VERSION);
+}
+
 void
 proxy_http_look(struct proxy_in *p)
 {
@@ -219,8 +233,7 @@ proxy_http_look(struct proxy_in *p)
 	if (str_starts(s, STR("\r\n")))
 		s = str_skip(s, 2);
 	if (could_be(s, STR("PRI * HTTP/2"))) {
-		if (s.n >= 4)
-			deny_because(p->c, ST_BAD_VERSION);
+		http2_look(p, s);
 		return;
 	}
 	/* A known sandbox's plain request is the turn engine's from its first byte. */

@@ -62,6 +62,7 @@ struct turn {
 	uint64_t rowed_ms, rowed_bytes; /* CARRY: the last row */
 	uint32_t interim;
 	bool is_https;     /* the client's end */
+	bool is_misled;    /* the request names the other scheme */
 	bool request_ends; /* the request's head said it has no body */
 	bool reply_ends;   /* the response's */
 	bool is_lane;      /* the leg leads to a connector */

@@ -20,7 +20,7 @@ destination(struct turn *t)
 		return st;
 	if (c->way == CONN_PROXY)
 		return t->uri.form == URI_ABSOLUTE ? ST_OK : ST_BAD_TARGET;
-	if (t->uri.dest.port != c->dest.port)
+	if (t->uri.dest.port != c->dest.port || t->is_misled)
 		return ST_MISMATCH;
 	/* A literal that the sandbox chose is advice only: the name decides. */
 	bool must_match = c->is_pinned || dest_is_name(&c->dest);
@@ -91,6 +91,7 @@ turn_on_head(void *ctx, struct side_msg *m)
 
 	t->request = m->head;
 	t->is_ws = m->is_ws;
+	t->is_misled = m->is_https != t->is_https;
 	t->request_ends = t->up.is_over = m->is_whole;
 	judge(t);
 }

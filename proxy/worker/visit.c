@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 
+#include "proxy/http/h2.h"
 #include "proxy/worker/deny.h"
+#include "proxy/worker/inlet.h"
 #include "proxy/worker/proxy_in.h"
 #include "proxy/worker/turn.h"
 
@@ -22,7 +24,7 @@ on_divert(void *ctx, struct str in)
 	CLEANUP(buf_done) struct buf copy = { 0 };
 
 	/* As much as proxy_in needs to see, or it would come straight back. */
-	if (c->way != CONN_PROXY || !str_eq(str_head(in, word.n), str_head(word, in.n)))
+	if (!str_eq(str_head(in, word.n), str_head(word, in.n)))
 		return ST_OK;
 	buf_init(&copy, in.n);
 	buf_put(&copy, in);
@@ -44,10 +46,23 @@ on_over(void *ctx, bool is_reset)
 		conn_close(v->c);
 }
 
+static enum status
+on_connect(void *ctx, struct side *s)
+{
+	return inlet_new(ctx, s);
+}
+
 static const struct front_hooks hooks = {
+	.begin = on_begin,
+	.over = on_over,
+};
+
+/* Of a proxy listener. */
+static const struct front_hooks proxy_hooks = {
 	.begin = on_begin,
 	.divert = on_divert,
 	.over = on_over,
+	.connect = on_connect,
 };
 
 /* Called for each turn; it may end itself. */
@@ -64,6 +79,8 @@ visit_done(struct conn *c)
 	struct visit *v = c->state;
 
 	each_turn(v, turn_cut);
+	list_each_safe (it, &v->inlets)
+		inlet_cut(inlet_of_link(it));
 	front_free(v->front);
 	stream_done(&v->stream);
 	loop_defer(c->w->loop, free, v);
@@ -130,7 +147,7 @@ static struct front *
 front_of(const struct front_start *start, struct str seen)
 {
 	bool is_h2 = start->is_https ? str_eq(stream_alpn(start->stream), STR("h2"))
-				     : str_starts(seen, STR("PRI "));
+				     : str_starts(seen, STR(H2_PREFACE));
 
 	return is_h2 ? front_h2_new(start) : front_h1_new(start);
 }
@@ -142,7 +159,8 @@ begin(struct conn *c, struct stream *s, struct str seen)
 	struct visit *v = calloc(1, sizeof *v);
 	struct front_start start = { .flow = &c->w->flow,
 				     .io = &c->io,
-				     .hooks = &hooks,
+				     .hooks = c->way == CONN_PROXY ? &proxy_hooks
+								   : &hooks,
 				     .limits = &c->w->front_limits,
 				     .ctx = v,
 				     .is_https = s != NULL };
@@ -153,6 +171,7 @@ begin(struct conn *c, struct stream *s, struct str seen)
 	}
 	v->c = c;
 	list_init(&v->turns);
+	list_init(&v->inlets);
 	if (s != NULL)
 		stream_move(&v->stream, s);
 	else

@@ -18,6 +18,7 @@ struct visit {
 	struct stream stream;
 	struct front *front;
 	struct list turns;
+	struct list inlets; /* CONNECT streams of HTTP/2 */
 };
 
 void visit_start(struct conn *c, struct str seen);

@@ -1,11 +1,14 @@
 """HTTP/2 of sandboxes: inside TLS that is ended here, and in the clear by prior knowledge."""
 import json
+import socket
+import ssl
 import struct
 
 import pytest
 
 import h2spec
-from h2_gate import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Frames, H2Gate, field, frame, request
+from h2_gate import (DATA, END_HEADERS, END_STREAM, HEADERS, NAME, RST_STREAM, WINDOW_UPDATE, Frames, H2Gate, field, frame,
+                     request)
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +50,7 @@ def test_many_requests_on_one_connection(gate):
     (field("content_length", "5"), None, "https", "bad_header"),
     (field("expect", "x"), None, "https", "expect_failed"),
     (b"", None, "ftp", "bad_target"),
+    (b"", None, "http", "name_mismatch"),
 ])
 def test_a_request_that_is_refused_is_told_why(gate, more, port, scheme, code):
     link = Frames(gate)
@@ -84,6 +88,94 @@ def test_an_upload_arrives_whole_through_a_small_window(gate):
         if kind == 8 and stream == 1:
             room += struct.unpack(">I", payload)[0]
     assert link.until(DATA, 1)[3] == b"%d" % len(body)
+    link.close()
+
+
+def proxy_link(gate):
+    return Frames(gate, sock=socket.create_connection(gate.proxy, 10, source_address=("127.0.0.5", 0)))
+
+
+def test_a_proxy_listener_takes_absolute_requests(gate):
+    link = proxy_link(gate)
+    for i in range(2):
+        ask(link, request(gate, port=gate.plain.port, scheme="http", path=f"/v1/abs{i}"), 2 * i + 1)
+        assert link.until(DATA, 2 * i + 1)[3] == f"GET /v1/abs{i}\n".encode()
+    ask(link, request(gate, scheme="https"), 5)
+    assert json.loads(link.until(DATA, 5)[3])["error"]["code"] == "bad_target"
+    ask(link, field(":method", "GET") + field(":scheme", "http") + field(":authority", "evil.example.net")
+        + field(":path", "/"), 7)
+    assert json.loads(link.until(DATA, 7)[3])["error"]["code"] == "denied_by_policy"
+    link.close()
+
+
+def connect(link, target, stream):
+    ask(link, field(":method", "CONNECT") + field(":authority", target), stream, END_HEADERS)
+    return link.until(HEADERS, stream)
+
+
+def test_connect_is_a_stream_of_many(gate):
+    link = proxy_link(gate)
+    for stream in (1, 3):
+        assert connect(link, f"{NAME}:{gate.plain.port}", stream)[3][:1] == b"\x88"  # :status 200
+    for stream in (3, 1):
+        link.send(frame(DATA, 0, stream, f"GET /v1/s{stream} HTTP/1.1\r\nHost: {NAME}:{gate.plain.port}\r\n\r\n".encode()))
+        text = b""
+        while f"/v1/s{stream}\n".encode() not in text:
+            text += link.until(DATA, stream)[3]
+        assert text.startswith(b"HTTP/1.1 200 ")
+    link.send(frame(DATA, END_STREAM, 1))
+    while not link.until(DATA, 1)[1] & END_STREAM:
+        pass
+    link.close()
+
+
+def test_connect_to_what_is_denied(gate):
+    link = proxy_link(gate)
+    connect(link, "evil.example.net:443", 1)
+    assert json.loads(link.until(DATA, 1)[3])["error"]["code"] == "denied_by_policy"
+    connect(link, "nonsense", 3)
+    assert json.loads(link.until(DATA, 3)[3])["error"]["code"] in ("bad_target", "bad_host")
+    link.close()
+
+
+def test_tls_inside_a_connect_stream_is_seen_into(gate):
+    """What ends here ends there too: the leaf is the gateway's, the names must agree."""
+    link = proxy_link(gate)
+    connect(link, f"{NAME}:{gate.host.port}", 1)
+    context = ssl.create_default_context(cafile=gate.ca)
+    near, far = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(near, far, server_hostname=NAME)
+
+    def until(step):
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                link.send(frame(DATA, 0, 1, far.read()))
+                near.write(link.until(DATA, 1)[3])
+
+    until(tls.do_handshake)
+    tls.write(f"GET /v1/inside HTTP/1.1\r\nHost: {NAME}:{gate.host.port}\r\n\r\n".encode())
+    link.send(frame(DATA, 0, 1, far.read()))
+    text = b""
+    while b"GET /v1/inside\n" not in text:
+        text += until(lambda: tls.read(65536))
+    link.close()
+
+
+def test_a_big_download_through_a_connect_stream(gate):
+    link = proxy_link(gate)
+    connect(link, f"{NAME}:{gate.plain.port}", 1)
+    link.send(frame(DATA, 0, 1, f"GET /v1/big/3000000 HTTP/1.1\r\nHost: {NAME}:{gate.plain.port}\r\n\r\n".encode()))
+    got = 0
+    while got < 3000000:
+        n = len(link.until(DATA, 1)[3])
+        got += n
+        for stream in (0, 1):
+            link.send(frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", n)))
+    link.send(frame(RST_STREAM, 0, 1, struct.pack(">I", 8)))
+    ask(link, request(gate, port=gate.plain.port, scheme="http", path="/v1/after"), 3)
+    assert link.until(DATA, 3)[3] == b"GET /v1/after\n"
     link.close()
 
 
