@@ -1,5 +1,6 @@
 """A company system that shows what it was sent, in every form and cut, through the whole gateway:
 the sandbox sees its placeholder and never the credential."""
+import gzip
 import json
 import os
 import secrets
@@ -8,12 +9,31 @@ import subprocess
 import pytest
 
 import company_systems as systems
-from company import ADDRESS, Company
+from company import ADDRESS, Answer, Company
 from conftest import Gate
+from http_line import rss
 
 HOST, OPEN = "echo.example.test", "open.example.test"
 VERSIONS = ["--http1.1", "--http2"]
 SHAPE = "tok_" + 28 * "*"
+
+
+BOMB = gzip.compress(bytes(100 << 20), 9)
+
+
+class Worse(systems.Echo):
+    """Also answers with what nobody should have to decode."""
+
+    def answer(self, r):
+        if r.path == "/echo/bomb":
+            return Answer(200, BOMB, [("Content-Encoding", "gzip")])
+        if r.path == "/echo/unknown":
+            return Answer(200, b"x", [("Content-Encoding", "compress")])
+        if r.path == "/echo/part":
+            return Answer(206, b"x", [("Content-Range", "bytes 0-0/2")])
+        if r.path == "/echo/cut":
+            return Answer(200, BOMB[:1000], [("Content-Encoding", "gzip")])
+        return super().answer(r)
 
 
 class World:
@@ -23,7 +43,7 @@ class World:
                 path.chmod(path.stat().st_mode | 0o055)
         self.secret = "tok_" + secrets.token_hex(14)
         self.firm = Company(folder / "ca", protocols=protocols)
-        self.echo = self.firm.add(HOST, systems.Echo(systems.bearer(self.secret)))
+        self.echo = self.firm.add(HOST, Worse(systems.bearer(self.secret)))
         self.firm.add(OPEN, systems.Echo(systems.bearer(self.secret)))
         self.gate = Gate()
         self.gate.write(self.config())
@@ -50,10 +70,13 @@ class World:
             "policies": {"coding": {"allow": [], "connectors": ["echo", "open"]}},
         }
 
-    def curl(self, path, *words, url=None, host=HOST):
+    def ask(self, path, *words, url=None, host=HOST):
         proxy = "http://%s:%d" % self.gate.proxy
-        done = subprocess.run(["curl", "-sS", "-i", "-m", "20", "--suppress-connect-headers", "--proxy", proxy, "--cacert", self.ca, *words,
+        return subprocess.run(["curl", "-sS", "-i", "-m", "20", "--suppress-connect-headers", "--proxy", proxy, "--cacert", self.ca, *words,
                                (url or f"https://{host}:{self.firm.port}") + path], capture_output=True)
+
+    def curl(self, path, *words, **kw):
+        done = self.ask(path, *words, **kw)
         assert done.returncode == 0, (done.stderr, done.stdout, self.gate.text_of_log()[-2000:])
         return done.stdout
 
@@ -124,3 +147,26 @@ def test_the_placeholder_may_be_shown_to_its_own_host_and_to_no_other_field(worl
     assert b" 200" in text and world.is_clean(text)
     text = world.curl("/echo/plain", "-H", f"X-Note: {world.placeholder}")
     assert b"placeholder_misplaced" in text
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_bomb_ends_its_own_answer_and_costs_little(world, version):
+    pid = next(p for n, p in world.gate.pids().items() if n.startswith("connector"))
+    before = rss(pid)
+    done = world.ask("/echo/bomb", version)
+    assert done.returncode != 0 or b" 502" in done.stdout
+    assert len(done.stdout) < 4 << 20
+    assert rss(pid) - before < 4 << 20
+    assert b" 200" in world.curl("/echo/plain", version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("path", ["/echo/unknown", "/echo/part"])
+def test_what_can_not_be_read_is_not_passed_on(world, path, version):
+    text = world.curl(path, version)
+    assert b"upstream_bad_response" in text
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_answer_that_is_cut_off_does_not_look_whole(world, version):
+    assert world.ask("/echo/cut", version).returncode != 0
