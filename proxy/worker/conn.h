@@ -64,7 +64,7 @@ struct conn {
 	bool is_own;     /* the gateway's own pages */
 	bool is_counted; /* limit->open has it */
 	bool is_pending; /* limit->pending has it */
-	bool is_lent;    /* another process may hold this socket: closing alone ends nothing */
+	bool is_lent;    /* another process holds the socket: close() ends nothing */
 	bool is_closed;
 
 	/*
