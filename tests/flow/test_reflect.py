@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 import secrets
+import socket
+import ssl
 import subprocess
 
 import pytest
@@ -13,7 +15,7 @@ from company import ADDRESS, Answer, Company
 from conftest import Gate
 from http_line import rss
 
-HOST, OPEN = "echo.example.test", "open.example.test"
+HOST, OPEN, SOCKET = "echo.example.test", "open.example.test", "socket.example.test"
 VERSIONS = ["--http1.1", "--http2"]
 SHAPE = "tok_" + 28 * "*"
 
@@ -45,6 +47,7 @@ class World:
         self.firm = Company(folder / "ca", protocols=protocols)
         self.echo = self.firm.add(HOST, Worse(systems.bearer(self.secret)))
         self.firm.add(OPEN, systems.Echo(systems.bearer(self.secret)))
+        self.sockets = self.firm.add(SOCKET, systems.Sockets(systems.bearer(self.secret)))
         self.gate = Gate()
         self.gate.write(self.config())
         self.gate.start()
@@ -62,10 +65,10 @@ class World:
         return {
             "upstream_tls": {"ca_file": str(self.firm.ca.file)},
             "resolver": {"servers": ["127.0.0.1"], "timeout": "200ms", "tries": 1, 
-                         "hosts": {HOST: [ADDRESS], OPEN: [ADDRESS]}},
+                         "hosts": {n: [ADDRESS] for n in (HOST, OPEN, SOCKET)}},
             "sandboxes": [{"id": "demo", "source": "127.0.0.1", "user": "alice", "policy": "coding", "trusts_ca": True}],
             "connectors": [
-                {"name": "echo", "hosts": [HOST], "auth": {"kind": "bearer", "secret": "echo/token", "placeholder": SHAPE}, **local},
+                {"name": "echo", "hosts": [HOST, SOCKET], "auth": {"kind": "bearer", "secret": "echo/token", "placeholder": SHAPE}, **local},
                 {"name": "open", "hosts": [OPEN], "auth": {"kind": "bearer", "secret": "echo/token"}, "redact": False, **local}],
             "policies": {"coding": {"allow": [], "connectors": ["echo", "open"]}},
         }
@@ -170,3 +173,36 @@ def test_what_can_not_be_read_is_not_passed_on(world, path, version):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_answer_that_is_cut_off_does_not_look_whole(world, version):
     assert world.ask("/echo/cut", version).returncode != 0
+
+
+def websocket(world):
+    """(TLS socket, its file) behind the 101."""
+    sock = socket.create_connection(world.gate.proxy, timeout=10)
+    name = f"{SOCKET}:{world.firm.port}"
+    sock.sendall(f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())
+    assert b" 200 " in sock.recv(4096)
+    tls = ssl.create_default_context(cafile=world.ca).wrap_socket(sock, server_hostname=SOCKET)
+    tls.sendall(f"GET /echo/ws HTTP/1.1\r\nHost: {name}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+                "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n".encode())
+    file = tls.makefile("rb")
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        line = file.readline()
+        assert line, head
+        head += line
+    assert b" 101 " in head, head
+    return tls, file
+
+
+@pytest.mark.parametrize("world", ["http/1.1"], indirect=True)
+def test_messages_of_a_websocket_are_masked_and_none_is_held(world):
+    tls, file = websocket(world)
+    want = b"Bearer " + world.placeholder.encode()
+    assert file.read(2 + len(want)) == bytes([0x81, len(want)]) + want
+    assert not world.sockets.seen[-1].all("sec-websocket-extensions")
+    # A message that ends as an echo would begin comes at once.
+    for message in [b"hello", b"tok_", world.secret[:4].encode()]:
+        tls.sendall(bytes([0x81, 0x80 | len(message)]) + bytes(4) + message)
+        assert file.read(2 + len(message)) == bytes([0x81, len(message)]) + message
+    tls.close()
