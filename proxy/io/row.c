@@ -46,6 +46,13 @@ static const struct field {
 enum { FIELDS_BEFORE = COUNT_OF(fields) - 1 };
 
 bool
+row_is_start(const struct row *r)
+{
+	return r->kind == ROW_TUNNEL_START || r->kind == ROW_REQUEST ||
+	       r->kind == ROW_DNS;
+}
+
+bool
 row_is_refusal(const struct row *r)
 {
 	return r->kind == ROW_DENY || (r->kind == ROW_DNS && r->reason != ST_OK);

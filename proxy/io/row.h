@@ -48,6 +48,7 @@ struct row {
 
 /* Something was refused, so nothing went out. */
 bool row_is_refusal(const struct row *r);
+bool row_is_start(const struct row *r); /* it lets something out */
 const char *row_kind_word(enum row_kind k);
 bool row_kind_by_word(struct str word, enum row_kind *ret_k) MUSTCHECK;
 

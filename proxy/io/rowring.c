@@ -187,6 +187,14 @@ rowring_is_open(const struct rowring *r)
 	return has_reader(r) && has_room(r, record_size(ROW_MAX), false);
 }
 
+bool
+rowring_is_crowded(const struct rowring *r)
+{
+	uint64_t used = r->at - __atomic_load_n(&r->shared->tail, __ATOMIC_ACQUIRE);
+
+	return used > ROWRING_SIZE / 4 * 3 && rowring_is_open(r);
+}
+
 static void
 ring_bell(struct rowring *r)
 {
@@ -202,20 +210,13 @@ ring_bell(struct rowring *r)
 		return; /* its counter is full: the reader is awake */
 }
 
-/* Ends and refusals let nothing out, and there may be room: they are kept. */
-static bool
-is_start(const struct row *row)
-{
-	return row->kind == ROW_TUNNEL_START || row->kind == ROW_REQUEST ||
-	       row->kind == ROW_DNS;
-}
-
 enum status
 rowring_put(struct rowring *r, const struct row *row)
 {
 	struct str bytes;
 
-	if (is_start(row) && !has_reader(r))
+	/* Ends and refusals let nothing out, and there may be room: they are kept. */
+	if (row_is_start(row) && !has_reader(r))
 		return ST_NO_LEDGER;
 	buf_clear(&r->row);
 	row_put(&r->row, row);

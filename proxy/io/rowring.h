@@ -28,6 +28,9 @@ void rowring_close(struct rowring *r);
 /* Would a row that lets something out be taken?  Asked before a name is looked up or a
  * connection made for it; the row itself may still be refused. */
 bool rowring_is_open(const struct rowring *r);
+/* Three quarters are taken though the reader works: whoever is about to add a row that
+ * lets something out takes a breath first, so that the reader catches up. */
+bool rowring_is_crowded(const struct rowring *r);
 /* Denials may use all but ROWRING_RESERVE, so that they can't stop allowed traffic. */
 enum status rowring_put(struct rowring *r, const struct row *row) MUSTCHECK;
 /* The reader: what is in the ring can't be stored just now, or can again. */

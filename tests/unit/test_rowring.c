@@ -125,6 +125,25 @@ the_bell_rings_only_for_a_reader_that_found_nothing(void **state)
 }
 
 static void
+a_crowded_ring_says_so_before_it_is_full_unless_nobody_reads(void **state)
+{
+	struct scene *s = *state;
+	uint64_t n = 0;
+
+	assert_false(rowring_is_crowded(s->w));
+	while (!rowring_is_crowded(s->w))
+		assert_int_equal(put(s, ++n, ROW_REQUEST), ST_OK);
+	rowring_stop(s->r, true);
+	assert_false(rowring_is_crowded(s->w));
+	rowring_stop(s->r, false);
+	for (uint64_t i = 1; i <= n; i++)
+		assert_int_equal(next_id(s), i);
+	assert_true(rowring_is_crowded(s->w)); /* read, but not stored */
+	rowring_advance(s->r);
+	assert_false(rowring_is_crowded(s->w));
+}
+
+static void
 a_full_ring_refuses_denials_first_and_then_everything(void **state)
 {
 	struct scene *s = *state;
@@ -275,6 +294,7 @@ main(void)
 		cmocka_unit_test(the_checksum_is_the_common_one),
 		CASE(rows_come_out_in_order_and_stay_until_they_are_stored),
 		CASE(the_bell_rings_only_for_a_reader_that_found_nothing),
+		CASE(a_crowded_ring_says_so_before_it_is_full_unless_nobody_reads),
 		CASE(a_full_ring_refuses_denials_first_and_then_everything),
 		CASE(a_ring_that_nobody_can_empty_lets_nothing_out),
 		CASE(rows_go_around_the_end_of_the_ring),
