@@ -239,7 +239,9 @@ may_repeat(const struct turn *t)
 static enum tls_offer
 offer_of(const struct turn *t)
 {
-	if (t->at->upstream_http == UPSTREAM_HTTP_1)
+	/* Few systems take a WebSocket over HTTP/2, and it needs a connection of its own
+	 * anyway. */
+	if (t->is_ws || t->at->upstream_http == UPSTREAM_HTTP_1)
 		return TLS_OFFER_H1;
 	return t->at->upstream_http == UPSTREAM_HTTP_2 ? TLS_OFFER_H2 : TLS_OFFER_BOTH;
 }
@@ -263,7 +265,7 @@ open_upstream(struct turn *t)
 		wish.chain = parts[AUTH_PART_CERTIFICATE].n > 0
 				     ? parts[AUTH_PART_CERTIFICATE]
 				     : wish.key;
-	} else if (!t->is_retry) {
+	} else if (!t->is_retry && !t->is_ws) {
 		leg = upstream_take(t->all, &wish, !may_repeat(t));
 	}
 	if (leg != NULL) {
