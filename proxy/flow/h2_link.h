@@ -93,11 +93,15 @@ bool h2_link_is_over(const struct h2_link *l);
 /* Streams whose peer takes nothing since so long are reset; true: there was one. */
 bool h2_link_tick(struct h2_link *l, uint64_t stalled_ms);
 
-/* h2_side.c */
+/* h2_side_in.c: what the session tells */
 extern const struct h2_events h2_side_events;
+void h2_side_give_end(struct h2_side *e);
+
+/* h2_side.c: what turns call, and the life of a side */
 extern const struct side_class h2_side_class;
 struct h2_side *h2_side_new(struct h2_link *l);
 void h2_side_free(struct h2_side *e);
+void h2_side_leave(struct h2_side *e); /* by its turn */
 void h2_side_touch(struct h2_side *e); /* it will get a batch */
 /* To hear that its peer is gone. */
 void h2_side_lose(struct h2_side *e, enum status why);
