@@ -118,8 +118,11 @@ submit_settings(struct h2 *h)
 	if (nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, all,
 				    COUNT_OF(all)) != 0)
 		return ST_NOMEM;
+	/* Credit is told when half of a window has gone on: of twice as much, that half
+	 * is never needed for streams that stand still. */
+	size_t window = num_min(2 * h->limits.connection, INT32_MAX);
 	if (nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0,
-						  (int32_t)h->limits.connection) != 0)
+						  (int32_t)window) != 0)
 		return ST_NOMEM;
 	return ST_OK;
 }
