@@ -2,8 +2,8 @@
  * Properties: the same octets and the same end however the input is cut and however much
  * room there is; what zlib, brotli and zstd make of a text comes back as that text.
  *
- * Input: codings (three bits each), sizes, then a body, or with the top bit a text to be
- * encoded with gzip or deflate first.
+ * Input: codings (three bits), sizes, then a body, or with the top bit a text to be encoded
+ * with gzip or deflate first, or with the next one the value of a Content-Encoding.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +103,18 @@ check_round(struct str text, int bits, struct str codings, size_t piece)
 	need(deflateEnd(&z) == Z_OK);
 }
 
+static void
+check_codings(struct str value)
+{
+	static const struct inflate_limits limits = { OUT_MAX, INFLATE_RATIO };
+	struct inflate *i = NULL;
+	enum status st = inflate_new(value, &limits, &i);
+
+	need(st == ST_OK || st == ST_END || st == ST_UPSTREAM_BAD);
+	need((i != NULL) == (st == ST_OK));
+	inflate_free(i);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -111,7 +123,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct str body = str_of(data + 3, size - 3);
 	size_t piece = 1 + data[1] % 64u, room = 1 + data[2] % 64u;
 
-	if (data[0] & 0x80) {
+	if (data[0] & 0x40) {
+		check_codings(body);
+	} else if (data[0] & 0x80) {
 		check_round(body, 15, STR("deflate"), piece);
 		check_round(body, -15, STR("deflate"), piece);
 		check_round(body, 31, STR("gzip"), piece);

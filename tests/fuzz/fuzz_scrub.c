@@ -119,6 +119,20 @@ run(const struct needle_set *set, struct str text, struct str cuts, struct buf *
 }
 
 static void
+check_in_place(const struct needle_set *set, struct str text, struct str want)
+{
+	char *own = malloc(text.n + 1);
+	uint32_t count = 0;
+
+	need(own != NULL);
+	if (text.n > 0)
+		memcpy(own, text.p, text.n);
+	need(scrub_text(set, own, text.n, &count) == ST_OK);
+	need(str_eq(str_of(own, text.n), want));
+	free(own);
+}
+
+static void
 check(const struct needle_set *set, const struct needle *needles, size_t n,
       struct str text, struct str cuts)
 {
@@ -139,6 +153,7 @@ check(const struct needle_set *set, const struct needle *needles, size_t n,
 		had = had || model_holds(text.p, text.n, needles[i].text);
 	}
 	need(had || text.n == 0 || memcmp(whole.p, text.p, text.n) == 0);
+	check_in_place(set, text, str_of(whole.p, whole.len));
 }
 
 /* As random as a test can be: another octet of the same kind for each but the first. */
