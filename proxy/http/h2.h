@@ -47,9 +47,8 @@ struct h2_limits {
 	size_t heads;      /* memory for the heads of all streams that live, about */
 	uint32_t streams;  /* at once */
 	size_t window;     /* octets a stream may be ahead */
-	size_t connection; /* all streams.  Credit is told when half of this has gone
-				  on: with 2 * streams * window those that stand still
-				  never slow another */
+	size_t connection; /* all of them together; with streams * window those that
+				  stand still never slow another */
 	bool wipes;        /* memory is wiped before it is freed: it held credentials */
 };
 

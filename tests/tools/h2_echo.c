@@ -56,7 +56,7 @@ static const struct front_limits limits = {
 	.requests = 1000000000,
 	.streams = 100,
 	.window = 65536,
-	.connection = 2 * 100 * 65536,
+	.connection = 100 * 65536,
 };
 
 static void

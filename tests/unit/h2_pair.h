@@ -35,7 +35,7 @@ static const struct h2_limits pair_limits = {
 	.heads = 512 * 1024,
 	.streams = 100,
 	.window = 65536,
-	.connection = 2 * 100 * 65536,
+	.connection = 100 * 65536,
 };
 
 static inline void
