@@ -369,12 +369,17 @@ build_connectors(struct build *b)
 void
 build_connectors_unused(struct build *b)
 {
-	for (const struct connector_source *s = b->connectors; s != NULL; s = s->next)
+	struct image_connector *all = draft_table(b->draft, IMAGE_CONNECTORS);
+
+	for (const struct connector_source *s = b->connectors; s != NULL; s = s->next) {
+		if (s->index < draft_count(b->draft, IMAGE_CONNECTORS))
+			all[s->index].is_listed = s->is_listed;
 		if (!s->is_listed && !s->is_spare)
 			report_warning(b->report, s->node->at,
 				       "no policy lists connector `%.*s` under "
 				       "`connectors`: nobody may use it",
 				       STR_ARG(s->name));
+	}
 }
 
 static void

@@ -150,7 +150,8 @@ struct image_connector {
 	uint8_t upstream_is_plain;      /* http:// */
 	uint8_t upstream_http;          /* enum upstream_http */
 	uint8_t is_redacting; /* echoes of the secret are replaced; default on */
-	uint8_t end[3];
+	uint8_t is_listed;    /* by some policy; else nobody uses it */
+	uint8_t end[2];
 	/* 0: none.  Of all sandboxes together; request_body of each request. */
 	uint32_t requests_per_second, requests_burst, concurrent;
 	uint32_t gap;

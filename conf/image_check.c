@@ -169,7 +169,7 @@ connector_fits(const struct image *im, const struct image_connector *c)
 	       ref_fits(im, c->group) && c->group.length > 0 && ref_fits(im, c->file) &&
 	       ref_fits(im, c->upstream_host) &&
 	       (c->upstream_host.length > 0) == (c->upstream_port > 0) &&
-	       c->upstream_http <= UPSTREAM_HTTP_2 &&
+	       c->upstream_http <= UPSTREAM_HTTP_2 && c->is_listed <= 1 &&
 	       range_fits(im, IMAGE_PATTERNS, c->hosts, c->hosts_n) &&
 	       range_fits(im, IMAGE_PORTS, c->ports, c->ports_n) && c->ports_n > 0 &&
 	       range_fits(im, IMAGE_CIDRS, c->addresses, c->addresses_n) &&

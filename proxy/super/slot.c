@@ -170,6 +170,8 @@ slots_groups(struct super *s)
 	for (size_t i = 0; i < n && st == ST_OK; i++) {
 		struct str group = image_str(s->policy.image, of[i].group);
 		struct slot *slot = slot_of_group(s, group);
+		if (!of[i].is_listed) /* a document that lies there unused */
+			continue;
 		if (slot != NULL)
 			slot->is_idle = false;
 		else

@@ -51,6 +51,16 @@ def test_groups_come_and_go_with_a_reload(gate):
     assert processes(g)["connector.0"] != first
 
 
+def test_a_group_that_no_policy_lists_has_no_process(gate):
+    text = config(("one", "a"), ("two", "b"))
+    text["policies"]["coding"]["connectors"] = ["one"]
+    g = gate(text)
+    assert serving(g, 1)
+    g.write(config(("one", "a"), ("two", "b")))
+    assert g.cli("reload").returncode == 0
+    wait_for(lambda: serving(g, 2))
+
+
 def test_a_connector_that_dies_comes_back(gate):
     g = gate(config(("one", "a")))
     first = processes(g)["connector.0"]
