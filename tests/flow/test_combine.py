@@ -29,9 +29,11 @@ class Host(threading.Thread):
 
     def __init__(self, leaf, offers):
         super().__init__(daemon=True)
-        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self.context.load_cert_chain(*leaf)
-        self.context.set_alpn_protocols(offers)
+        self.context = None
+        if leaf:
+            self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            self.context.load_cert_chain(*leaf)
+            self.context.set_alpn_protocols(offers)
         self.sock = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.sock.getsockname()[1]
         self.requests, self.connections = [], 0
@@ -47,12 +49,13 @@ class Host(threading.Thread):
 
     def serve(self, raw):
         try:
-            s = self.context.wrap_socket(raw, server_side=True)
+            s = self.context.wrap_socket(raw, server_side=True) if self.context else raw
         except (ssl.SSLError, OSError):
             return
         self.connections += 1
+        is_h2 = self.context and s.selected_alpn_protocol() == "h2"
         try:
-            (self.serve_h2 if s.selected_alpn_protocol() == "h2" else self.serve_h1)(s)
+            (self.serve_h2 if is_h2 else self.serve_h1)(s)
         except (OSError, EOFError, ssl.SSLError, h2.exceptions.ProtocolError):
             pass
         s.close()
@@ -146,7 +149,8 @@ class H2Client:
 
     def __init__(self, sock, authority):
         self.sock, self.authority = sock, authority
-        self.conn = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding="utf-8"))
+        self.conn = h2.connection.H2Connection(h2.config.H2Configuration(
+            client_side=True, header_encoding="utf-8", validate_outbound_headers=False))
         self.conn.initiate_connection()
         self.conn.increment_flow_control_window(1 << 24)
         self.replies = {}
@@ -202,6 +206,37 @@ class H2Client:
                 raise EOFError(e.error_code)
         self.flush()
 
+    def websocket(self, path="/ws"):
+        sid = self.conn.get_next_available_stream_id()
+        self.replies[sid] = Reply()
+        self.conn.send_headers(sid, [(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "https"),
+                                     (":authority", self.authority), (":path", path), ("sec-websocket-version", "13")])
+        self.flush()
+        while self.replies[sid].status is None and not self.replies[sid].is_over:
+            self.turn()
+        return sid
+
+    def connect(self, authority):
+        sid = self.conn.get_next_available_stream_id()
+        self.replies[sid] = Reply()
+        self.conn.send_headers(sid, [(":method", "CONNECT"), (":authority", authority)])
+        self.flush()
+        while self.replies[sid].status is None and not self.replies[sid].is_over:
+            self.turn()
+        return sid
+
+    def push(self, sid, data):
+        self.conn.send_data(sid, data)
+        self.flush()
+
+    def wait(self, sid, n):
+        """The first n bytes of what came, taken off."""
+        r = self.replies[sid]
+        while len(r.body) < n and not r.is_over:
+            self.turn()
+        data, r.body = r.body[:n], r.body[n:]
+        return data
+
     def take(self, sid):
         while not self.replies[sid].is_over:
             self.turn()
@@ -246,7 +281,8 @@ class World:
         ca = make_ca(self.dir / "ca")
         (self.dir / "ca").chmod(0o755)
         leaf = make_leaf(ca, OK, FAR)
-        self.hosts = {"h1": Host(leaf, ["http/1.1"]), "h2": Host(leaf, ["h2"])}
+        self.hosts = {"h1": Host(leaf, ["http/1.1"]), "h2": Host(leaf, ["h2"]),
+                      "plain": Host(None, None)}
         ports = [h.port for h in self.hosts.values()]
         loop = ["127.0.0.0/8"]
         self.gate = Gate({
@@ -374,3 +410,133 @@ def test_rows_tell_the_way(world, name):
     rows = wait_for(lambda: [r for r in world.gate.rows(kind="response") if r["path"] == "/row" and name in r["host"]])
     assert rows[-1]["http_status"] == 200
     assert rows[-1].get("connector") == (None if name == OK else "tracker") or rows[-1].get("connector") == ""
+
+
+HANDSHAKE = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13"),
+             ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")]
+
+
+@pytest.mark.parametrize("name", [OK, FAR], ids=["direct", "lane"])
+def test_websockets_pass_from_http1(world, name):
+    c = world.client("h1", "h1", name)
+    r = c.ask(path="/ws", fields=HANDSHAKE)
+    assert (r.status, r.fields["sec-websocket-accept"]) == (101, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
+    c.send(b"echo" * 1000)
+    assert c.exactly(4000) == b"echo" * 1000
+
+
+@pytest.mark.parametrize("name", [OK, FAR], ids=["direct", "lane"])
+def test_websockets_pass_from_http2_and_share_its_connection(world, name):
+    c = world.client("h2", "h1", name)
+    one, two = c.websocket(), c.websocket()
+    assert c.replies[one].status == c.replies[two].status == 200
+    c.push(one, b"one")
+    c.push(two, b"two")
+    assert (c.wait(two, 3), c.wait(one, 3)) == (b"two", b"one")
+    assert c.ask(path="/beside").body == b"GET /beside 0"
+
+
+def prior(world, name=OK, source="127.0.0.1"):
+    """HTTP/2 from the first byte behind a CONNECT to a plain port."""
+    port = world.hosts["plain"].port
+    raw = socket.create_connection(world.gate.proxy, timeout=10, source_address=(source, 0))
+    raw.sendall(f"CONNECT {name}:{port} HTTP/1.1\r\nHost: {name}:{port}\r\n\r\n".encode())
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += raw.recv(1)
+    return H2Client(raw, f"{name}:{port}")
+
+
+def test_http2_needs_no_tls(world):
+    c = prior(world)
+    assert c.ask(path="/p", scheme="http").body == b"GET /p 0"
+    assert c.ask("DELETE", "/p", scheme="http").status == 403
+    assert c.ask(path="/p", scheme="https").status == 421
+    assert c.ask(path="/p", scheme="http", authority="other.example.test").status == 421
+
+
+def proxy(world):
+    return H2Client(socket.create_connection(world.gate.proxy, timeout=10), "")
+
+
+def test_the_proxy_listener_takes_http2(world):
+    c = proxy(world)
+    port = world.hosts["plain"].port
+    assert c.ask(path="/a", scheme="http", authority=f"{OK}:{port}").body == b"GET /a 0"
+    r = c.ask(path="/a", scheme="http", authority="denied.example.test")
+    assert r.status == 403 and r.fields["proxy-status"].startswith("sandgate;")
+    assert c.ask(path="/me", scheme="http", authority="sandgate.internal").status == 200
+
+
+class Inside:
+    """TLS in a stream of HTTP/2."""
+
+    def __init__(self, c, sid, world):
+        self.c, self.sid = c, sid
+        self.into, self.out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = ssl.create_default_context(cafile=str(world.ca))
+        context.set_alpn_protocols(["http/1.1"])
+        self.tls = context.wrap_bio(self.into, self.out, server_hostname=OK)
+        self.drive(self.tls.do_handshake)
+
+    def drive(self, what):
+        while True:
+            try:
+                got = what()
+            except ssl.SSLWantReadError:
+                got = None
+            if self.out.pending:
+                self.c.push(self.sid, self.out.read())
+            if got is not None or what == self.tls.do_handshake and self.tls.version() and self.tls.cipher():
+                return got
+            self.into.write(self.c.wait(self.sid, 1))
+
+    def ask(self, path, port):
+        self.drive(lambda: self.tls.write(f"GET {path} HTTP/1.1\r\nHost: {OK}:{port}\r\n\r\n".encode()))
+        got = b""
+        while b"\r\n\r\n" not in got or not got.endswith(b" 0"):
+            got += self.drive(lambda: self.tls.read(65536) or None)
+        return got
+
+
+def test_connect_over_http2_carries_what_any_connect_does(world):
+    c = proxy(world)
+    port = world.hosts["plain"].port
+    sid = c.connect(f"{OK}:{port}")
+    assert c.replies[sid].status == 200
+    c.push(sid, f"GET /inside HTTP/1.1\r\nHost: {OK}:{port}\r\n\r\n".encode())
+    assert c.wait(sid, 15) == b"HTTP/1.1 200 OK"
+    for host in ("h1", "h2"):
+        port = world.hosts[host].port
+        sid = c.connect(f"{OK}:{port}")
+        inside = Inside(c, sid, world)
+        assert inside.ask("/tls", port).endswith(b"GET /tls 0")
+    assert c.ask(path="/beside", scheme="http", authority=f"{OK}:{world.hosts['plain'].port}").status == 200
+
+
+def test_connect_over_http2_is_judged(world):
+    c = proxy(world)
+    sid = c.connect("denied.example.test:443")
+    r = c.take(sid)
+    assert r.status == 403 and b"denied_by_policy" in r.body
+    wait_for(lambda: [x for x in world.gate.rows(kind="deny") if x["host"] == "denied.example.test:443"])
+    # What runs inside must be for the target of its own CONNECT.
+    port = world.hosts["plain"].port
+    sid = c.connect(f"{OK}:{port}")
+    c.push(sid, f"GET / HTTP/1.1\r\nHost: other.example.test:{port}\r\n\r\n".encode())
+    assert c.wait(sid, 12) == b"HTTP/1.1 421"
+
+
+def test_a_passage_ends_with_its_stream(world):
+    before = world.gate.counter("open")
+    c = proxy(world)
+    port = world.hosts["plain"].port
+    ids = [c.connect(f"{OK}:{port}") for _ in range(5)]
+    wait_for(lambda: world.gate.counter("open") == before + 6)
+    for sid in ids[:3]:
+        c.conn.reset_stream(sid)
+    c.conn.end_stream(ids[3])
+    c.flush()
+    wait_for(lambda: world.gate.counter("open") == before + 2)
+    c.sock.close()
+    wait_for(lambda: world.gate.counter("open") == before)
