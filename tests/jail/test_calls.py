@@ -22,7 +22,7 @@ CALLS = {
     "socket of Unix": (["41", "1", "1", "0"], []),
     "socket of netlink": (["41", "16", "3", "0"], []),
     "raw socket": (["41", "2", "3", "1"], []),
-    "socketpair": (["53", "1", "1", "0", "&0", "--data", "00" * 8], []),
+    "socketpair": (["53", "1", "1", "0", "&0", "--data", "00" * 8], ["worker.0"]),  # a lane
     "connect": (["42", "3", "&0", "16", "--data", ADDRESS.hex()], []),
     "open": (["2", "&0", "0", "0", "--data", PASSWD.hex()], []),
     "openat": (["257", "-100", "&0", "0", "0", "--data", PASSWD.hex()], []),
@@ -123,7 +123,6 @@ def test_what_the_kernel_says_of_each_role(two):
         assert re.search(r"landlock", str(told[role]).lower()), told[role]
 
 
-FILES = {"ledger": "state"}
 INET = {"worker.0", "dns", "dialer"}
 
 
@@ -147,7 +146,9 @@ def test_each_role_holds_only_the_descriptors_it_needs(two):
             elif to.startswith(("anon_inode:[event", "anon_inode:[timerfd", "anon_inode:[signalfd", "pipe:[", "/memfd:")):
                 continue
             elif to.startswith(str(g.state)):
-                assert role == "ledger", (role, to)
+                assert to.startswith(str(g.state) + "/" + role) and role in ("ledger", "keeper"), (role, to)
+            elif to.startswith("/secretmem"):
+                assert role in ("keeper", "connector.0"), (role, to)
             else:
                 assert to in ("/dev/null", str(g.log)), (role, fd, to)
 

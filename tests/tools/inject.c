@@ -21,7 +21,9 @@
 #include "proxy/base/enc.h"
 #include "proxy/base/num.h"
 
-enum { DATA_MAX = 8192, ARGS = 7, BELOW = 12288, RELOCS = 16 };
+/* BELOW: more than the 128 octets below its stack that a function may use.  Not far below
+ * either: what it has not touched yet can't be written from outside. */
+enum { DATA_MAX = 8192, ARGS = 7, BELOW = 256, RELOCS = 16 };
 
 struct inject {
 	pid_t pid;
@@ -146,7 +148,7 @@ call(struct inject *in)
 
 	trace(PTRACE_GETREGS, in->pid, 0, (uintptr_t)&before);
 	regs = before;
-	put_data(in, (regs.rsp - BELOW) & ~15ULL);
+	put_data(in, (regs.rsp - BELOW - in->data_n) & ~15ULL);
 	regs.orig_rax = UINT64_MAX; /* nothing to begin again */
 	regs.rax = in->args[0];
 	regs.rdi = in->args[1];
