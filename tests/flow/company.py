@@ -147,8 +147,10 @@ class Line1:
             if callable(a):  # it takes the connection over
                 a(self.sock, self.file)
                 return
-            r.read()
+            if isinstance(a.body, bytes):
+                r.read()  # before: who sends much reads nothing meanwhile
             self.send(r, a)
+            r.read()
             if (r.one("connection") or "").lower() == "close":
                 return
 
@@ -238,8 +240,8 @@ class Line2:
 
     def run(self):
         with self.lock:
-            self.h2.local_settings.initial_window_size = WINDOW
             self.h2.initiate_connection()
+            self.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: WINDOW})
             self.h2.increment_flow_control_window(16 * WINDOW)
             self.flush()
         try:

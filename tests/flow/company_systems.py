@@ -215,7 +215,8 @@ class S3(System):
         pairs = sorted((self.quote(n), self.quote(v)) for n, v in r.parameters())
         host = {"host": r.authority}
         lines = [f"{n}:{' '.join((r.one(n) or host.get(n) or '').split())}\n" for n in names]
-        return "\n".join([r.method, r.path, "&".join(f"{n}={v}" for n, v in pairs), "".join(lines), ";".join(names), payload])
+        path = urllib.parse.quote(urllib.parse.unquote(r.path), safe="/-_.~")
+        return "\n".join([r.method, path, "&".join(f"{n}={v}" for n, v in pairs), "".join(lines), ";".join(names), payload])
 
     def signature(self, text, date, scope):
         key = b"AWS4" + self.secret.encode()
