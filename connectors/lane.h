@@ -41,7 +41,7 @@ struct peer {
 };
 
 void lane_heard(struct peer *p, struct ask_msg *m);
-/* NULL: the sandbox is gone, or speaks through another handle now. */
+/* NULL: the sandbox is gone. */
 const struct who *lane_who(const struct lane *l);
 void lane_end(struct lane *l);
 /* NULL: none is there. */
