@@ -31,7 +31,10 @@ identify(struct keeper *k, int sock, struct permit_wish *w)
 static enum status
 find_source(const struct keeper *k, struct wanted *a)
 {
-	if (image_str(k->role.image, a->permit.connector->tenant).n > 0)
+	const struct image_connector *c = a->permit.connector;
+
+	need(c != NULL);
+	if (image_str(k->role.image, c->tenant).n > 0)
 		return ST_SECRET_DENIED;
 	a->source = sources_find(&k->sources, str_of(a->permit.name, a->permit.name_n));
 	return a->source == NULL ? ST_NO_SECRET : ST_OK;
@@ -130,14 +133,18 @@ hand_over(struct keeper *k, const struct wanted *a, int *ret_fd)
 static enum status
 lease(struct keeper *k, struct wanted *a, struct buf *b, int *ret_fd)
 {
-	const struct table_version *v =
-		a->source == NULL ? table_newest(a->permit.entry) : NULL;
-	uint64_t expires = v == NULL ? 0 : v->expires;
+	uint64_t expires = 0;
 	enum status st = ST_OK;
 
+	if (a->source != NULL) {
+		a->version = a->source->version;
+	} else {
+		const struct table_version *v = table_newest(a->permit.entry);
+		expires = v->expires;
+		a->version = v->number;
+	}
 	if (expires != 0 && expires <= vault_now())
 		st = ST_SECRET_EXPIRED;
-	a->version = v == NULL ? a->source->version : v->number;
 	if (st == ST_OK)
 		st = hand_over(k, a, ret_fd);
 	if (st == ST_OK)
@@ -187,8 +194,10 @@ keeper_lease(struct keeper *k, struct keeper_line *line, struct ask_msg *m)
 static bool
 may_rotate(const struct image *im, const struct wanted *a)
 {
-	const struct image_auth *auth = &a->permit.connector->auth;
+	const struct image_connector *c = a->permit.connector;
 
+	need(c != NULL);
+	const struct image_auth *auth = &c->auth;
 	return auth->kind == AUTH_OAUTH2_REFRESH &&
 	       str_eq(image_str(im, auth->secret), a->wish.secret);
 }

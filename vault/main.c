@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <openssl/crypto.h>
+
 #include "proxy/base/clock.h"
 #include "proxy/base/num.h"
 #include "proxy/io/role.h"
@@ -338,6 +340,8 @@ main(void)
 	struct keeper k = { .state = -1, .page = -1, .key = -1 };
 	struct role_hooks hooks = { .ctx = &k, .given = given, .prepare = prepare };
 
+	/* For the CA's key: guarded, locked, in no core.  Without it, ordinary memory. */
+	(void)CRYPTO_secure_malloc_init(1 << 16, 32);
 	if (jail_early(ROLE_KEEPER, 0) != ST_OK || sources_init(&k.sources) != ST_OK)
 		return 1;
 	for (size_t i = 0; i < KEEPER_LINES; i++)

@@ -78,7 +78,7 @@ encrypt(EVP_CIPHER_CTX *ctx, const struct seal_key *key, struct str aad,
 	       EVP_EncryptUpdate(ctx, NULL, &n, bytes(aad), (int)aad.n) == 1 &&
 	       EVP_EncryptUpdate(ctx, text, &n, bytes(plain), (int)plain.n) == 1 &&
 	       EVP_EncryptFinal_ex(ctx, text + n, &end) == 1 &&
-	       (size_t)(n + end) == plain.n &&
+	       (size_t)n + (size_t)end == plain.n &&
 	       EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_GET_TAG, TAG, text + plain.n) == 1;
 }
 
@@ -112,7 +112,7 @@ decrypt(EVP_CIPHER_CTX *ctx, const struct seal_key *key, struct str aad,
 	       EVP_DecryptUpdate(ctx, NULL, &n, bytes(aad), (int)aad.n) == 1 &&
 	       EVP_DecryptUpdate(ctx, plain, &n, text, (int)text_n) == 1 &&
 	       EVP_DecryptFinal_ex(ctx, plain + n, &end) == 1 &&
-	       (size_t)(n + end) == text_n;
+	       (size_t)n + (size_t)end == text_n;
 }
 
 enum status
