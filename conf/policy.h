@@ -95,6 +95,10 @@ enum status policy_address(const struct image *im, uint32_t policy,
  */
 enum status policy_fetch(const struct image *im, uint32_t connector,
 			 const struct dest *d) MUSTCHECK;
+/* The one place that it calls: its upstream, or the first of its hosts that is no pattern.
+ * ST_NOT_FOUND: only patterns. */
+enum status policy_upstream(const struct image *im, uint32_t connector,
+			    struct dest *ret_d) MUSTCHECK;
 /* And this address of it?  policy: that of the sandbox that the dial is for, whose deny
  * rules hold here too, or POLICY_NONE: the connector's own business. */
 enum status policy_fetch_address(const struct image *im, uint32_t connector,

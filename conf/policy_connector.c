@@ -169,3 +169,28 @@ policy_may_use(const struct image *im, uint32_t connector, uint32_t policy,
 			return true;
 	return c->users_n == 0;
 }
+
+enum status
+policy_upstream(const struct image *im, uint32_t connector, struct dest *ret_d)
+{
+	const struct image_connector *c = connector_at(im, connector);
+	size_t n;
+	const struct image_pattern *p = image_table(im, IMAGE_PATTERNS, &n);
+	const struct image_ports *ports = image_table(im, IMAGE_PORTS, &n);
+
+	if (c == NULL || c->ports_n == 0)
+		return ST_NOT_FOUND;
+	uint16_t port = c->upstream_port != 0 ? c->upstream_port : ports[c->ports].low;
+	if (c->upstream_host.length > 0) {
+		struct str host = image_str(im, c->upstream_host);
+		/* An address in brackets, or a name, maybe of one label. */
+		return str_starts(host, STR("["))
+			       ? dest_from_authority(host, port, ret_d)
+			       : dest_from_host_single(host, port, ret_d);
+	}
+	for (uint32_t i = c->hosts; i < c->hosts + c->hosts_n; i++)
+		if (!p[i].is_wild)
+			return dest_from_host_single(image_str(im, p[i].name), port,
+						     ret_d);
+	return ST_NOT_FOUND;
+}

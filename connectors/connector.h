@@ -34,6 +34,7 @@ struct connector {
 	struct list upstreams; /* connections to company systems */
 	struct list calls;     /* asks that wait for an answer */
 	struct list bonds;     /* tokens */
+	struct list probes;    /* what an operator wants to know */
 	struct flow flow;
 	struct stream_room *room;
 	struct tls_roots roots;

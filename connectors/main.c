@@ -11,6 +11,7 @@
 #include "connectors/bond.h"
 #include "connectors/gauge.h"
 #include "connectors/lane.h"
+#include "connectors/probe.h"
 #include "connectors/upstream.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/needle.h"
@@ -174,6 +175,7 @@ on_commit(void *ctx, const struct image *old)
 	upstream_flush(all);
 	if (old == NULL)
 		return;
+	probes_end(all, NULL);
 	stats_add(all->role.stats, STAT_RELOADS, 1);
 	bonds_renew(all);
 	lanes_judge(all, old);
@@ -228,6 +230,7 @@ connector_init(struct connector *all)
 	list_init(&all->lanes);
 	list_init(&all->upstreams);
 	list_init(&all->bonds);
+	list_init(&all->probes);
 	st = loop_new(&all->loop);
 	if (st == ST_OK)
 		st = stream_room_new(&all->room);
@@ -252,6 +255,7 @@ static void
 connector_done(struct connector *all)
 {
 	on_drain_over(all);
+	probes_end(all, NULL);
 	bonds_done(all);
 	upstream_done(all);
 	list_each_safe (it, &all->peers)

@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "connectors/lane.h"
+#include "connectors/probe.h"
 
 static void
 peer_free(void *ctx)
@@ -17,6 +17,7 @@ peer_end(struct peer *p)
 	if (p->is_dead)
 		return;
 	p->is_dead = true;
+	probes_end(p->all, p);
 	list_remove(&p->link);
 	loop_defer(p->all->loop, peer_free, p);
 }
@@ -74,6 +75,8 @@ on_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 		lane_heard(p, m);
 	else if (m->ask == ASK_GRANT_CONNECTOR)
 		grant_heard(p, m);
+	else if (m->ask == ASK_PROBE)
+		probe_heard(p, m);
 	else
 		peer_kill(p, ST_BAD_MESSAGE);
 }

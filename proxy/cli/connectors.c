@@ -1,14 +1,16 @@
 /*
- * sandgate connectors list|lint: company systems as the configuration has them.  Nothing
- * here meets a secret: a connector only names it.
+ * sandgate connectors list|lint|test: company systems as the configuration has them, and
+ * whether they would answer.  Nothing here meets a secret: a connector only names it.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <jansson.h>
 
 #include "conf/auth_text.h"
+#include "proxy/cli/admin.h"
 #include "proxy/cli/args.h"
 #include "proxy/cli/cmds.h"
 #include "proxy/cli/config_read.h"
@@ -18,7 +20,7 @@
 enum { OUT_MAX = 1024 * 1024 };
 
 struct connectors {
-	const char *config;
+	struct admin_where where;
 	bool json;
 	char **files;
 	size_t files_n;
@@ -27,6 +29,7 @@ struct connectors {
 static const char usage[] =
 	"usage: sandgate connectors list [-c FILE] [--json]\n"
 	"       sandgate connectors lint [-c FILE | CONNECTOR.yaml...] [--json]\n"
+	"       sandgate connectors test NAME [-c FILE | --state DIR] [--json]\n"
 	"lint looks at the configuration, or at connectors by themselves, as one "
 	"policy "
 	"that\nlists them all would see them. Exit code: 0; 1 for warnings; 2 for "
@@ -171,6 +174,63 @@ list(const struct connectors *c, const char *path)
 	return code;
 }
 
+/* test */
+
+static void
+print_step(const json_t *found, const char *key, const char *what)
+{
+	const char *code = json_string_value(json_object_get(found, key));
+
+	if (code != NULL)
+		(void)printf("%-10s %s\n", what, code);
+}
+
+static void
+print_found(const json_t *found)
+{
+	char space[32] = "never";
+	time_t expires = (time_t)json_integer_value(json_object_get(found, "expires"));
+	struct tm tm;
+
+	print_step(found, "connector", "connector");
+	print_step(found, "secret", "secret");
+	if (json_object_get(found, "version") != NULL) {
+		if (expires > 0 && gmtime_r(&expires, &tm) != NULL)
+			(void)strftime(space, sizeof space, "%Y-%m-%dT%H:%M:%SZ", &tm);
+		(void)printf("version    %lld\nexpires    %s\n",
+			     json_integer_value(json_object_get(found, "version")),
+			     space);
+	}
+	print_step(found, "token", "token");
+	print_step(found, "host", "host");
+	print_step(found, "upstream", "upstream");
+	print_step(found, "detail", "detail");
+	if (!json_is_true(json_object_get(found, "ok")))
+		(void)printf("%s\n", word(found, "message"));
+}
+
+static int
+test(const struct connectors *c, const char *name)
+{
+	struct admin_wish wish = { .method = "POST", .path = "/v1/connectors/test" };
+	struct admin_reply reply;
+
+	wish.body = json_pack("{s:s}", "name", name);
+	enum status st = admin_call(&c->where, &wish, &reply);
+	json_decref(wish.body);
+	if (st != ST_OK)
+		return 1;
+	bool ok = reply.http == 200 && json_is_true(json_object_get(reply.body, "ok"));
+	if (reply.http != 200)
+		admin_print_refusal(&reply);
+	else if (c->json)
+		(void)json_dumpf(reply.body, stdout, JSON_INDENT(2)), (void)puts("");
+	else
+		print_found(reply.body);
+	json_decref(reply.body);
+	return ok ? 0 : 1;
+}
+
 /* The words. */
 
 static int
@@ -178,22 +238,25 @@ run(int argc, char **argv, struct connectors *c)
 {
 	CLEANUP(buf_done) struct buf path = { 0 };
 	const struct arg args[] = {
-		{ 'c', "config", &c->config, NULL },
+		{ 'c', "config", &c->where.config, NULL },
+		{ 0, "state", &c->where.state, NULL },
 		{ 0, "json", NULL, &c->json },
 	};
 	size_t n;
 
 	if (!args_take(argc, argv, args, COUNT_OF(args), &n) || n == 0)
 		return -1;
+	if (strcmp(argv[1], "test") == 0)
+		return n == 2 ? test(c, argv[2]) : -1;
 	bool is_lint = strcmp(argv[1], "lint") == 0;
 	if (!is_lint && (strcmp(argv[1], "list") != 0 || n > 1))
 		return -1;
 	c->files = argv + 2;
 	c->files_n = n - 1;
-	if (c->files_n > 0 && c->config != NULL)
+	if (c->files_n > 0 && c->where.config != NULL)
 		return -1;
 	buf_init(&path, 8192);
-	if (c->files_n == 0 && where_config(c->config, &path) != ST_OK) {
+	if (c->files_n == 0 && where_config(c->where.config, &path) != ST_OK) {
 		(void)fprintf(stderr,
 			      "sandgate: no configuration found; say -c FILE\n");
 		return 2;

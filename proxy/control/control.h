@@ -65,7 +65,8 @@ struct control {
 	struct list conns;
 	size_t conns_n;
 	struct ask_line *lines[CONTROL_SLOTS];
-	bool is_connector[CONTROL_SLOTS]; /* who is at the other end */
+	bool is_connector[CONTROL_SLOTS];            /* who is at the other end */
+	char group[CONTROL_SLOTS][STR_NAME_MAX + 1]; /* of a connector process */
 	struct ask_line *dialer, *keeper;
 	struct stats *stats[CONTROL_SLOTS]; /* NULL: no such slot */
 	struct super_call calls[CONTROL_CALLS];
@@ -91,6 +92,9 @@ void api_refuse(struct admin_conn *a, enum status st, struct str text);
 void api_succeed(struct admin_conn *a, json_t *body);
 /* Authorized, sent by no web page?  ST_OK, or what to refuse with. */
 enum status auth_check(const struct admin_conn *a) MUSTCHECK;
+
+/* probe.c */
+void api_connector_test(struct admin_conn *a);
 
 /* placeholder.c */
 void api_placeholders(struct admin_conn *a);

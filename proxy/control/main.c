@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -41,10 +42,12 @@ static enum status
 given_line(struct control *c, uint32_t index, struct str text, struct ask_msg *m)
 {
 	struct ask_end end = { -1, ROLE_CONTROL, (enum role)index };
+	struct str group = text, number = str_cut(&group, ':');
 	uint64_t slot;
 	enum status st;
 
-	if (index >= ROLE_COUNT || !num_parse_strict(text, CONTROL_SLOTS - 1, &slot))
+	if (index >= ROLE_COUNT || group.n > STR_NAME_MAX ||
+	    !num_parse_strict(number, CONTROL_SLOTS - 1, &slot))
 		return ST_BAD_MESSAGE;
 	end.fd = ask_msg_take(m, 0);
 	if (end.fd < 0)
@@ -57,6 +60,9 @@ given_line(struct control *c, uint32_t index, struct str text, struct ask_msg *m
 	if (index == ROLE_KEEPER)
 		c->keeper = NULL;
 	c->is_connector[slot] = index == ROLE_CONNECTOR;
+	memset(c->group[slot], 0, sizeof c->group[slot]);
+	if (group.n > 0)
+		memcpy(c->group[slot], group.p, group.n);
 	st = ask_line_new(c->loop, &end, line_heard, line_lost, c, &c->lines[slot]);
 	if (st != ST_OK)
 		(void)close(end.fd);

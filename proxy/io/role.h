@@ -29,8 +29,8 @@ enum { ROLE_SUPER_FD = 3 };
 enum { ROLE_ALONE_MS = 5000 };
 
 enum give {
-	/* index: enum role at the other end, text: its slot; of a connector, to a
-	 * worker: its group; a line */
+	/* index: enum role at the other end, text: its slot; of a connector its group,
+	 * to control both: SLOT:GROUP; a line */
 	GIVE_LINE,
 	GIVE_RING,  /* own row ring and its bell (two descriptors); index: own slot */
 	GIVE_RINGS, /* ledger only: ring to read and its bell; index: writer's slot */

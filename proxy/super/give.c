@@ -54,10 +54,12 @@ give_end(struct slot *to, const struct slot *peer, int fd)
 	bool by_group = peer->role == ROLE_CONNECTOR &&
 			(to->role == ROLE_WORKER || to->role == ROLE_KEEPER ||
 			 to->role == ROLE_DIALER);
-	char number[8];
+	bool by_both = peer->role == ROLE_CONNECTOR && to->role == ROLE_CONTROL;
+	char text[sizeof peer->group + 8];
 
-	(void)snprintf(number, sizeof number, "%u", peer->index);
-	return give(to, GIVE_LINE, peer->role, by_group ? peer->group : number, &fd, 1);
+	(void)snprintf(text, sizeof text, "%u%s%s", peer->index, by_both ? ":" : "",
+		       by_both ? peer->group : "");
+	return give(to, GIVE_LINE, peer->role, by_group ? peer->group : text, &fd, 1);
 }
 
 /* The peer may be dying: then its own restart makes the next line. */

@@ -1,0 +1,241 @@
+#include "connectors/probe.h"
+
+#include <stdlib.h>
+
+#include "connectors/bond.h"
+#include "connectors/upstream.h"
+
+enum { TEXT_MAX = 3000, WORDS_MAX = 256 };
+
+struct probe {
+	struct list link; /* all->probes */
+	struct connector *all;
+	struct peer *peer;
+	uint32_t seq, connector;
+	struct auth_conf conf; /* views into the image in force */
+	struct lease_call *leasing;
+	struct bond_wait *bonding;
+	struct upstream_call *calling;
+	/* what was found */
+	enum status st; /* the first fault */
+	struct buf text;
+};
+
+/* The answer. */
+
+static void
+probe_free(void *ctx)
+{
+	struct probe *p = ctx;
+
+	buf_done(&p->text);
+	free(p);
+}
+
+static void
+probe_end(struct probe *p)
+{
+	lease_cancel(p->leasing);
+	bond_cancel(p->bonding);
+	upstream_cancel(p->calling);
+	p->leasing = NULL;
+	p->bonding = NULL;
+	p->calling = NULL;
+	list_remove(&p->link);
+	loop_defer(p->all->loop, probe_free, p);
+}
+
+void
+probes_end(struct connector *all, const struct peer *p)
+{
+	list_each_safe (it, &all->probes) {
+		struct probe *one = LIST_OF(it, struct probe, link);
+		if (p == NULL || one->peer == p)
+			probe_end(one);
+	}
+}
+
+static void
+answer(struct probe *p)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct str text = STR("");
+
+	buf_putc(&p->text, '}');
+	if (buf_finish(&p->text, &text) != ST_OK)
+		text = STR("{}");
+	buf_init(&b, TEXT_MAX + 16);
+	buf_put_u16(&b, (uint16_t)p->st);
+	wire_put_str(&b, text);
+	peer_answer(p->peer, ASK_PROBE, p->seq, &b);
+	probe_end(p);
+}
+
+static void
+put_found(struct probe *p, const char *what, enum status st)
+{
+	buf_putf(&p->text, ",\"%s\":\"%s\"", what, status_code(st));
+	if (p->st == ST_OK)
+		p->st = st;
+}
+
+/* The company system, also where its credential is missing: an operator wants to know all
+ * that is wrong. */
+
+static void
+on_upstream(void *ctx, const struct upstream_got *got)
+{
+	struct probe *p = ctx;
+
+	p->calling = NULL;
+	put_found(p, "upstream", got->st);
+	if (got->words != NULL) {
+		buf_put(&p->text, STR(",\"detail\":"));
+		buf_put_json(&p->text, str_head(str_from(got->words), WORDS_MAX));
+	}
+	if (got->st == ST_OK)
+		side_abort(got->side, ST_OK);
+	answer(p);
+}
+
+/* With a client certificate the handshake itself would need the key: it is left out, and
+ * what the system says to that is its own business. */
+static void
+call(struct probe *p)
+{
+	struct dest d;
+	const struct upstream_wish wish = {
+		.connector = p->connector,
+		.handle = HANDLE_NONE,
+		.sandbox = -1,
+		.dest = &d,
+		.is_plain = connector_at(p->all, p->connector)->upstream_is_plain,
+		.offer = TLS_OFFER_BOTH,
+	};
+	enum status st = policy_upstream(p->all->role.image, p->connector, &d);
+
+	if (st != ST_OK) { /* only patterns: there is no single system */
+		answer(p);
+		return;
+	}
+	buf_put(&p->text, STR(",\"host\":\""));
+	dest_put(&p->text, &d);
+	buf_putc(&p->text, '"');
+	st = upstream_begin(p->all, &wish, on_upstream, p, &p->calling);
+	if (st != ST_OK) {
+		put_found(p, "upstream", st);
+		answer(p);
+	}
+}
+
+/* The token. */
+
+static void
+on_token(void *ctx, enum status st, const struct bond_token *t)
+{
+	struct probe *p = ctx;
+
+	(void)t; /* that it came is all that is told */
+	p->bonding = NULL;
+	put_found(p, "token", st);
+	call(p);
+}
+
+static void
+get_token(struct probe *p)
+{
+	const struct bond_wish wish = { p->connector, NULL, -1 };
+	struct bond_token token;
+	enum status st;
+
+	if (!auth_has_exchange(&p->conf) || p->st != ST_OK) {
+		call(p);
+		return;
+	}
+	st = bond_get(p->all, &wish, on_token, p, &token, &p->bonding);
+	if (st != ST_AGAIN)
+		on_token(p, st, NULL);
+}
+
+/* The secret. */
+
+static void
+on_lease(void *ctx, enum status st, struct lease *l)
+{
+	struct probe *p = ctx;
+
+	p->leasing = NULL;
+	put_found(p, "secret", st);
+	if (st == ST_OK) {
+		buf_putf(&p->text, ",\"version\":%u,\"expires\":%llu", l->version,
+			 (unsigned long long)l->expires_s);
+		lease_done(l);
+	}
+	get_token(p);
+}
+
+static void
+take_lease(struct probe *p)
+{
+	const struct lease_wish wish = {
+		.connector = image_str(p->all->role.image,
+				       connector_at(p->all, p->connector)->name),
+		.conf = &p->conf,
+		.parts = auth_needs(&p->conf),
+		.sandbox = -1,
+	};
+	enum status st;
+
+	if (wish.parts == 0) {
+		call(p);
+		return;
+	}
+	/* Of each user's own there is none without the user. */
+	if (p->conf.is_delegated) {
+		buf_put(&p->text, STR(",\"secret\":\"of_each_user\""));
+		call(p);
+		return;
+	}
+	st = lease_begin(p->all, &wish, on_lease, p, &p->leasing);
+	if (st != ST_OK)
+		on_lease(p, st, NULL);
+}
+
+static void
+refuse(struct peer *p, uint32_t seq, enum status st)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	buf_init(&b, 16);
+	buf_put_u16(&b, (uint16_t)st);
+	wire_put_str(&b, STR(""));
+	peer_answer(p, ASK_PROBE, seq, &b);
+}
+
+void
+probe_heard(struct peer *peer, struct ask_msg *m)
+{
+	struct connector *all = peer->all;
+	struct wire w = wire_from(m->body);
+	struct str name = wire_str(&w);
+
+	if (wire_end(&w) != ST_OK) {
+		peer_kill(peer, ST_BAD_MESSAGE);
+		return;
+	}
+	uint32_t index = image_connector_by_name(all->role.image, name);
+	struct probe *p = index == CONNECTOR_NONE ? NULL : calloc(1, sizeof *p);
+	if (p == NULL) {
+		refuse(peer, m->seq, index == CONNECTOR_NONE ? ST_NOT_FOUND : ST_NOMEM);
+		return;
+	}
+	*p = (struct probe){
+		.all = all, .peer = peer, .seq = m->seq, .connector = index
+	};
+	list_append(&all->probes, &p->link);
+	auth_conf_from(all->role.image, &connector_at(all, index)->auth, &p->conf);
+	buf_init(&p->text, TEXT_MAX);
+	buf_put(&p->text, STR("{\"connector\":"));
+	buf_put_json(&p->text, name);
+	take_lease(p);
+}
