@@ -1,7 +1,8 @@
 #include "vault/mint.h"
 
 #include <stdio.h>
-#include <string.h>
+
+#include <openssl/ec.h>
 
 #include "proxy/base/addr.h"
 #include "vault/x509_build.h"
@@ -60,31 +61,45 @@ set_names(X509 *x, struct str host)
 	       x509_extend(x, x, NID_subject_alt_name, text);
 }
 
-/* SubjectPublicKeyInfo of P-256 up to the point: RFC 5480. */
-static const unsigned char spki_head[] = { 0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a,
-					   0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06,
-					   0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03,
-					   0x01, 0x07, 0x03, 0x42, 0x00 };
-
-/* NULL: not on the curve. */
-static EVP_PKEY *
-key_of(struct str point)
+/* A worker that asks for another point could sign nothing with it; still, no certificate
+ * of ours shall hold a key that isn't one. */
+static bool
+is_on_curve(struct str point)
 {
-	unsigned char spki[sizeof spki_head + MINT_POINT];
-	const unsigned char *at = spki;
+	if (point.n != MINT_POINT || point.p[0] != POINT_CONVERSION_UNCOMPRESSED)
+		return false;
+	EC_GROUP *group = EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1);
+	EC_POINT *p = group == NULL ? NULL : EC_POINT_new(group);
+	bool ok = p != NULL &&
+		  EC_POINT_oct2point(group, p, (const unsigned char *)point.p, point.n,
+				     NULL) == 1;
+	EC_POINT_free(p);
+	EC_GROUP_free(group);
+	return ok;
+}
 
-	if (point.n != MINT_POINT || point.p[0] != 4)
-		return NULL;
-	memcpy(spki, spki_head, sizeof spki_head);
-	memcpy(spki + sizeof spki_head, point.p, MINT_POINT);
-	return d2i_PUBKEY(NULL, &at, sizeof spki);
+/* As RFC 5480 has it, from its parts: by way of a key object it would be decoded and
+ * encoded again, which costs more than all the rest. */
+static bool
+set_key(X509 *x, struct str point)
+{
+	unsigned char *copy = OPENSSL_memdup(point.p, point.n);
+
+	if (copy != NULL &&
+	    X509_PUBKEY_set0_param(X509_get_X509_PUBKEY(x),
+				   OBJ_nid2obj(NID_X9_62_id_ecPublicKey), V_ASN1_OBJECT,
+				   OBJ_nid2obj(NID_X9_62_prime256v1), copy,
+				   (int)point.n) == 1)
+		return true;
+	OPENSSL_free(copy);
+	return false;
 }
 
 static bool
-build(X509 *x, const struct ca *ca, struct str host, EVP_PKEY *key,
+build(X509 *x, const struct ca *ca, struct str host, struct str point,
       const struct x509_span *span)
 {
-	return x509_begin(x, span) && X509_set_pubkey(x, key) == 1 &&
+	return x509_begin(x, span) && set_key(x, point) &&
 	       X509_set_issuer_name(x, X509_get_subject_name(ca->cert)) == 1 &&
 	       set_names(x, host) &&
 	       x509_extend(x, ca->cert, NID_basic_constraints, "critical,CA:FALSE") &&
@@ -127,14 +142,13 @@ mint_put_leaf(struct buf *b, const struct ca *ca, struct str host, enum mint_way
 
 	if (!mint_is_host(host))
 		return ST_BAD_HOST;
-	EVP_PKEY *key = key_of(point);
-	if (key == NULL)
+	if (!is_on_curve(point))
 		return ST_BAD_MESSAGE;
 	X509 *x = X509_new();
-	enum status st = x != NULL && build(x, ca, host, key, &span) ? ST_OK : ST_NOMEM;
+	enum status st =
+		x != NULL && build(x, ca, host, point, &span) ? ST_OK : ST_NOMEM;
 	if (st == ST_OK)
 		put_der(b, x);
 	X509_free(x);
-	EVP_PKEY_free(key);
 	return st == ST_OK ? b->st : st;
 }
