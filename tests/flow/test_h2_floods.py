@@ -11,13 +11,14 @@ import time
 
 import pytest
 
-from conftest import wait_for
+from conftest import BIN, wait_for
 from h2_gate import (CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PRIORITY, RST_STREAM, SETTINGS,
                      WINDOW_UPDATE, Frames, H2Gate, field, frame, request)
 from http_line import rss
 from tls_world import read_answer
 
-GROWTH = 1 << 20
+# What the sanitizers' runtime keeps of freed memory says nothing.
+GROWTH = 1 << (26 if "asan" in BIN.parts[-2] else 20)
 ROUNDS = 3000
 CALM, PROTOCOL = 11, 1
 
@@ -169,7 +170,7 @@ def test_a_window_that_stays_closed_holds_little(gate):
         assert link.until(DATA)[3]
     grown = rss(pid) - before
     link.close()
-    assert grown < 50 * 128 * 1024, f"{grown} bytes"
+    assert grown < 8 * GROWTH, f"{grown} bytes"
     neighbour(gate)
 
 
