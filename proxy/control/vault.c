@@ -114,6 +114,23 @@ answer_json(enum vault_op op, struct str text)
 }
 
 static void
+forgotten(void *ctx, enum status st, struct str body)
+{
+	(void)ctx; /* the operator has had the answer */
+	(void)st;
+	(void)body;
+}
+
+/* Leaves of the CA before must not outlive it in the workers. */
+static enum status
+forget_leaves(struct control *c, enum vault_op op)
+{
+	if (op != VAULT_OP_CA_ROTATE)
+		return ST_OK;
+	return ask_super(c, ASK_FORGET, ASK_LOAD(STR(""), NULL, 0), forgotten, NULL);
+}
+
+static void
 vault_told(void *ctx, enum status st, struct ask_msg *m)
 {
 	struct admin_conn *a = ctx;
@@ -127,6 +144,8 @@ vault_told(void *ctx, enum status st, struct ask_msg *m)
 		st = told == ST_BAD_MESSAGE ? ST_BAD_REQUEST : (enum status)told;
 	else
 		st = ST_NO_KEEPER;
+	if (st == ST_OK)
+		st = forget_leaves(a->control, op_of(a->word));
 	json_t *body = st == ST_OK ? answer_json(op_of(a->word), text) : NULL;
 	if (st == ST_OK && body == NULL)
 		st = ST_BAD_MESSAGE;

@@ -48,6 +48,7 @@ enum give {
 	 * the indices of a new policy differ.  COMMIT and the same sockets, with their
 	 * new indices, follow at once. */
 	GIVE_UNLISTEN,
+	GIVE_FORGET, /* workers: leaves of the authority before are no good any more */
 	GIVE_SHAPES, /* workers, connectors, control: text: what placeholders are drawn from,
 		      * 32 hex digits */
 	/* keeper: memory for the unsealed key, which super holds and never maps (vault/

@@ -265,6 +265,18 @@ give_listeners(struct slot *slot, const struct listeners *from)
 	return st;
 }
 
+void
+give_forget(struct super *s)
+{
+	for (size_t i = 0; i < s->slots_n; i++) {
+		struct slot *slot = &s->slots[i];
+		/* One that is starting has none yet; one whose line fails ends. */
+		if (slot->role == ROLE_WORKER && slot->state == SLOT_SERVING &&
+		    give(slot, GIVE_FORGET, 0, "", NULL, 0) != ST_OK)
+			spawn_kill(slot);
+	}
+}
+
 enum status
 give_all(struct slot *slot)
 {

@@ -176,6 +176,11 @@ slot_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 	case ASK_HEALTH:
 		health_heard(slot, m);
 		break;
+	case ASK_FORGET:
+		give_forget(slot->super);
+		if (ask_answer(line, ASK_FORGET, m->seq, STR(""), NULL, 0) != ST_OK)
+			log_error(&slot->super->log, "FORGET: the answer is lost");
+		break;
 	case ASK_STOP:
 		if (ask_answer(line, ASK_STOP, m->seq, STR(""), NULL, 0) == ST_OK)
 			drain_start(slot->super);

@@ -175,6 +175,7 @@ void spawn_groups(struct super *s);
 enum status give(struct slot *slot, enum give kind, uint32_t index, const char *text,
 		 const int *fds, size_t fds_n) MUSTCHECK;
 enum status give_all(struct slot *slot) MUSTCHECK;
+void give_forget(struct super *s); /* to all workers */
 /* Ledger and control hear of a slot that was made while they run. */
 void give_new_slot(struct super *s, const struct slot *slot);
 enum status give_listeners(struct slot *slot, const struct listeners *from) MUSTCHECK;

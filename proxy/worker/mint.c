@@ -38,6 +38,7 @@ struct leaf {
 	STACK_OF(X509) * chain;
 	uint64_t until_us; /* wall clock */
 	bool is_told;      /* its waiters are, just now */
+	bool is_passing;   /* not to be kept */
 	size_t host_n;
 	char host[HOST_MAX];
 };
@@ -213,7 +214,10 @@ on_answer(void *ctx, enum status st, struct ask_msg *m)
 		return;
 	}
 	leaf_tell(l, ST_OK);
-	list_append(&l->shelf->order, &l->link);
+	if (l->is_passing)
+		leaf_drop(l);
+	else
+		list_append(&l->shelf->order, &l->link);
 }
 
 static enum status
@@ -302,6 +306,21 @@ static bool
 is_stale(const struct leaf *l)
 {
 	return l->cert != NULL && !l->is_told && clock_wall_us() >= l->until_us;
+}
+
+void
+mint_forget(struct mint *m)
+{
+	for (size_t i = 0; i < MINT_WHYS; i++) {
+		struct shelf *s = &m->shelves[i];
+		size_t at = 0;
+		struct str host;
+		void *l;
+		while (!list_is_empty(&s->order))
+			leaf_drop(LIST_OF(s->order.next, struct leaf, link));
+		while (map_next(&s->by_host, &at, &host, &l))
+			((struct leaf *)l)->is_passing = true;
+	}
 }
 
 bool

@@ -35,6 +35,8 @@ enum status mint_new(struct loop *l, struct ask_line *const *keeper,
 		     struct mint **ret_m) MUSTCHECK;
 void mint_free(struct mint *m); /* nobody waits any more */
 
+/* The authority is another one: no leaf that was asked for before is kept. */
+void mint_forget(struct mint *m);
 /* Is the leaf there, or asked for? */
 bool mint_has(const struct mint *m, struct str host, enum mint_why why);
 /* host: as dest_put_host() writes it, without brackets.  ST_OK: *ret_ssl is there.

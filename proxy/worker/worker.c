@@ -176,6 +176,8 @@ on_given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_
 		return given_synth(w, m);
 	if (kind == GIVE_LISTENER || kind == GIVE_ATTACHED)
 		return given_door(w, kind, index, text, m);
+	if (kind == GIVE_FORGET)
+		mint_forget(w->mint);
 	if (kind == GIVE_UNLISTEN)
 		doors_close_listeners(w);
 	if (kind == GIVE_REVOKED)

@@ -462,6 +462,26 @@ def test_a_keeper_that_dies_costs_no_connection_that_has_its_leaf(gate, authorit
     assert wait_for(lambda: w.get("hello.example.test", host.port, "/v1/3")[0] == 200, 10)
 
 
+def test_a_new_authority_signs_at_once_or_behind_an_overlap(gate, authority, host, tmp_path):
+    g = gate(config(authority, host))
+    (tmp_path / "old").mkdir()
+    (tmp_path / "both").mkdir()
+    old = World(g, authority, tmp_path / "old")
+    assert old.get("api.example.test", host.port, "/v1/1")[0] == 200
+    assert g.cli("ca", "rotate", "--grace", "1d").returncode == 0
+    both = World(g, authority, tmp_path / "both")
+    assert both.ca.read_text().count("BEGIN") == 2
+    for world in (old, both):
+        for name in ("api.example.test", "hello.example.test"):
+            assert world.get(name, host.port, "/v1/2")[0] == 200, "both are trusted, the old one signs"
+    assert g.cli("ca", "rotate").returncode == 0
+    new = World(g, authority, tmp_path)
+    assert new.ca.read_text().count("BEGIN") == 1
+    assert wait_for(lambda: new.get("api.example.test", host.port, "/v1/3")[0] == 200)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        old.get("api.example.test", host.port, "/v1/4")
+
+
 def test_reload_takes_interception_back(gate, authority, host, tmp_path):
     g = gate(config(authority, host))
     w = World(g, authority, tmp_path)

@@ -291,6 +291,25 @@ the_least_used_leaf_goes_first(void **state)
 }
 
 static void
+leaves_of_the_authority_before_are_forgotten(void **state)
+{
+	struct scene *s = *state;
+
+	assert_int_equal(call(s, 0, "a.test", MINT_TO_INTERCEPT), ST_AGAIN);
+	run(s, 1, 5000);
+	assert_int_equal(call(s, 1, "b.test", MINT_TO_INTERCEPT), ST_AGAIN);
+	mint_forget(s->mint);
+	run(s, 1, 5000);
+	assert_int_equal(s->callers[1].said, ST_OK); /* asked for before: not kept */
+	assert_int_equal(s->mint->shelves[0].by_host.len, 0);
+	assert_int_equal(call(s, 0, "a.test", MINT_TO_INTERCEPT), ST_AGAIN);
+	assert_int_equal(call(s, 1, "b.test", MINT_TO_INTERCEPT), ST_AGAIN);
+	run(s, 2, 5000);
+	assert_int_equal(s->asked, 4);
+	assert_int_equal(call(s, 0, "a.test", MINT_TO_INTERCEPT), ST_OK);
+}
+
+static void
 hosts_of_impossible_length_are_refused(void **state)
 {
 	struct scene *s = *state;
@@ -369,6 +388,7 @@ main(void)
 		CASE(who_has_no_patience_is_not_told),
 		CASE(a_leaf_is_not_used_to_its_last_minute),
 		CASE(the_least_used_leaf_goes_first),
+		CASE(leaves_of_the_authority_before_are_forgotten),
 		CASE(hosts_of_impossible_length_are_refused),
 		CASE(a_strict_client_takes_the_leaf_and_agrees_on_a_protocol),
 	};
