@@ -85,6 +85,23 @@ check_landlock(struct doctor *d)
 		    "not in this kernel: seccomp alone jails roles");
 }
 
+/* Where the vault's unsealed key lies. */
+static void
+check_secret_memory(struct doctor *d)
+{
+	enum { SECRET = 447 };
+	int fd = (int)syscall(SECRET, O_CLOEXEC);
+
+	if (fd >= 0)
+		say(d, LEVEL_OK, "memfd_secret", "root can't read the vault's key");
+	else
+		say(d, LEVEL_WARN, "memfd_secret",
+		    "not in this kernel (secretmem.enable=1): the vault's key lies in "
+		    "locked memory, which root can read");
+	if (fd >= 0)
+		(void)close(fd);
+}
+
 static void
 check_cookie(struct doctor *d)
 {
@@ -266,8 +283,9 @@ int
 cmd_doctor(int argc, char **argv)
 {
 	static void (*const checks[])(struct doctor * d) = {
-		check_libraries, check_landlock, check_cookie, check_userns,
-		check_nft,       check_config,   check_state,  check_gateway,
+		check_libraries, check_landlock, check_secret_memory,
+		check_cookie,    check_userns,   check_nft,
+		check_config,    check_state,    check_gateway,
 	};
 	struct doctor d = { .image = NULL };
 
