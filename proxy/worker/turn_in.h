@@ -23,7 +23,7 @@ enum {
 	TURN_ARENA_MAX = 1024 * 1024,
 	TURN_TEXT_MAX = 512 * 1024,
 	TURN_INTERIM_MAX = 16,
-	TURN_SIEVE_MAX = 128 * 1024
+	TURN_SIEVE_MAX = 128 * 1024 + WORKER_SPACE /* held, and one read behind it */
 };
 
 /* One direction of bodies. */

@@ -107,3 +107,13 @@ def test_other_texts_and_other_sandboxes_placeholders_pass(world):
     m = Client(gate, source="127.0.0.5").request("POST", "/", f"Content-Length: {len(body)}\r\n", body).response()
     assert m.status == 200
     assert [r.body for r in origin.requests] == [(text[:-1] + "!").encode(), text.encode()]
+
+
+def test_large_bodies_that_hold_beginnings_of_one_pass_whole(world):
+    gate, origin = world
+    origin.reset()
+    text = own(gate)[0]["placeholder"]
+    body = (text[:-1] + "\n").encode() * 500_000
+    m = Client(gate).request("POST", "/", f"Content-Length: {len(body)}\r\n", body).response()
+    assert m.status == 200
+    assert len(origin.requests) == 1 and origin.requests[0].body == body
