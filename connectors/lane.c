@@ -48,12 +48,15 @@ drop_lease(void *ctx)
 
 	loop_timer_clear(&l->lease_end);
 	lease_done(&l->lease);
+	words_unref(l->words);
+	l->words = NULL;
+	l->has_lease = false;
 }
 
 const struct lease *
 lane_lease(const struct lane *l)
 {
-	return loop_timer_is_set(&l->lease_end) ? &l->lease : NULL;
+	return l->has_lease ? &l->lease : NULL;
 }
 
 void
@@ -62,7 +65,24 @@ lane_keep_lease(struct lane *l, struct lease *lease)
 	drop_lease(l);
 	l->lease = *lease;
 	*lease = (struct lease){ .version = 0 };
+	l->has_lease = true;
 	loop_timer_set(&l->lease_end, LANE_LEASE_MS);
+}
+
+struct words *
+lane_words(const struct lane *l, uint64_t key)
+{
+	return l->words_key == key ? l->words : NULL;
+}
+
+void
+lane_keep_words(struct lane *l, uint64_t key, struct words *w)
+{
+	words_unref(l->words);
+	l->words = w;
+	l->words_key = key;
+	if (!loop_timer_is_set(&l->lease_end))
+		loop_timer_set(&l->lease_end, LANE_LEASE_MS);
 }
 
 void

@@ -9,6 +9,7 @@
  * lane whose sandbox or connector is gone ends.
  */
 #include "connectors/lease.h"
+#include "connectors/words.h"
 
 /* So long a lease may serve the requests that follow the one it was asked for: many at once
  * cost the keeper one answer and one row, and a secret that was rotated or taken away is
@@ -27,7 +28,10 @@ struct lane {
 	uint32_t connector;     /* index in the image in force */
 	uint32_t handle;
 	struct lease lease;
-	struct loop_timer lease_end; /* set: lease is good */
+	struct words *words;
+	uint64_t words_key;
+	struct loop_timer lease_end; /* both go */
+	bool has_lease;
 	bool is_dead;
 };
 
@@ -47,6 +51,10 @@ void lane_end(struct lane *l);
 /* NULL: none is there. */
 const struct lease *lane_lease(const struct lane *l);
 void lane_keep_lease(struct lane *l, struct lease *lease); /* taken over */
+/* The same for what its answers are searched for; key: which token, 0: the lease.  NULL: none
+ * is there.  Kept for as long as a lease; the reference is taken over. */
+struct words *lane_words(const struct lane *l, uint64_t key);
+void lane_keep_words(struct lane *l, uint64_t key, struct words *w);
 void lanes_judge(struct connector *all, const struct image *old);
 void lanes_forget(struct connector *all, uint32_t handle);
 void lanes_drain(struct connector *all);

@@ -1,15 +1,13 @@
 #include "connectors/rinse.h"
 
-#include <string.h>
-
 #include "connectors/scrub_head.h"
 
-enum { INFLATED = 32 * 1024, TEXTS_MAX = 3 * 8192 };
+enum { INFLATED = 32 * 1024 };
 
 void
 rinse_init(struct rinse *f)
 {
-	*f = (struct rinse){ .needles_n = 0 };
+	*f = (struct rinse){ .count = 0 };
 	ring_init(&f->coded, RINSE_RING);
 }
 
@@ -17,85 +15,32 @@ void
 rinse_done(struct rinse *f)
 {
 	scrub_done(&f->scrub);
-	needle_set_free(f->set);
+	words_unref(f->words);
 	inflate_free(f->inflate);
 	ring_done(&f->coded);
-	cred_done(&f->text);
-	cred_done(&f->mask);
-	f->set = NULL;
+	f->words = NULL;
 	f->inflate = NULL;
-	f->needles_n = 0;
 }
 
 void
-rinse_own(struct rinse *f, const struct shape_owner *o, struct str shape)
+rinse_use(struct rinse *f, struct words *w)
 {
-	f->owner = *o;
-	f->shape = shape;
-}
-
-/* What stands for the text: this sandbox's placeholder, if that is as long; else what
- * looks like the text, as a placeholder would. */
-static void
-put_mask(struct rinse *f, struct str text)
-{
-	char mask[NEEDLE_MAX];
-
-	if (f->owner.key == NULL)
-		memset(mask, '*', text.n);
-	else if (f->shape.n == text.n && shape_is_good(f->shape))
-		shape_fill(&f->owner, f->shape, mask);
-	else
-		shape_like(&f->owner, text, mask);
-	cred_put(&f->mask, str_of(mask, text.n));
-	explicit_bzero(mask, text.n);
-}
-
-void
-rinse_add(struct rinse *f, struct str text)
-{
-	size_t mark;
-
-	if (f->text.p == NULL) {
-		cred_init(&f->text, (size_t)RINSE_TEXTS * TEXTS_MAX);
-		cred_init(&f->mask, (size_t)RINSE_TEXTS * TEXTS_MAX);
-	}
-	if (text.n < NEEDLE_MIN || text.n > NEEDLE_MAX || f->needles_n == RINSE_TEXTS)
-		return;
-	mark = cred_mark(&f->text);
-	cred_put(&f->text, text);
-	put_mask(f, text);
-	if (f->text.st != ST_OK || f->mask.st != ST_OK)
-		return;
-	f->needle[f->needles_n++] = (struct needle){ cred_since(&f->text, mark),
-						     str_of(f->mask.p + mark, text.n) };
-}
-
-enum status
-rinse_begin(struct rinse *f)
-{
-	enum status st = f->text.p == NULL ? ST_OK : f->text.st;
-
-	if (st == ST_OK && f->needles_n > 0)
-		st = needle_set_new(f->needle, f->needles_n, &f->set);
-	/* One that repeats itself so much that no stream can be searched for it. */
-	if (st == ST_CONFLICT)
-		st = ST_BAD_SECRET;
-	if (st == ST_OK && f->set != NULL)
-		scrub_init(&f->scrub, f->set);
-	return st;
+	need(f->words == NULL);
+	f->words = w;
+	if (w->set != NULL)
+		scrub_init(&f->scrub, w->set);
 }
 
 bool
 rinse_is_on(const struct rinse *f)
 {
-	return f->set != NULL;
+	return f->words != NULL && f->words->set != NULL;
 }
 
 enum status
 rinse_fields(struct rinse *f, struct head *h)
 {
-	return f->set == NULL ? ST_OK : scrub_fields(f->set, h, &f->count);
+	return rinse_is_on(f) ? scrub_fields(f->words->set, h, &f->count) : ST_OK;
 }
 
 enum status
@@ -114,7 +59,7 @@ put_plain(struct rinse *f, struct str in, bool is_last, const struct rinse_space
 	struct str out = in;
 	enum status st = ST_OK;
 
-	if (f->set != NULL) {
+	if (rinse_is_on(f)) {
 		if (in.n + scrub_room(&f->scrub) > space->n)
 			return ST_INTERNAL;
 		st = scrub_feed(&f->scrub, in, is_last, space->p, &out);

@@ -5,23 +5,16 @@
  * searched for what was shown, whose echoes are overwritten.  Nothing is held back but
  * what may be part of an echo.
  */
-#include "connectors/cred.h"
 #include "connectors/inflate.h"
 #include "connectors/scrub.h"
+#include "connectors/words.h"
 #include "proxy/base/ring.h"
-#include "proxy/base/shape.h"
 #include "proxy/flow/side.h"
 
-enum { RINSE_TEXTS = 4, RINSE_RING = 256 * 1024 };
+enum { RINSE_RING = 256 * 1024 };
 
 struct rinse {
-	struct shape_owner
-		owner;    /* whose placeholders are the masks; key NULL: nobody's */
-	struct str shape; /* of this connector's placeholders, or empty */
-	struct cred text, mask; /* of the needles */
-	struct needle needle[RINSE_TEXTS];
-	size_t needles_n;
-	struct needle_set *set; /* NULL: nothing is searched for */
+	struct words *words; /* NULL: nothing is searched for */
 	struct scrub scrub;
 	struct inflate *inflate; /* NULL: came plain */
 	struct ring coded;       /* came, and is not decoded yet */
@@ -32,12 +25,8 @@ struct rinse {
 void rinse_init(struct rinse *f);
 void rinse_done(struct rinse *f);
 
-/* Whose echoes come out as which placeholders: before rinse_add(); views until
- * rinse_begin(). */
-void rinse_own(struct rinse *f, const struct shape_owner *o, struct str shape);
-/* Before rinse_begin(): also this text.  Too short ones can't be told from chance. */
-void rinse_add(struct rinse *f, struct str text);
-enum status rinse_begin(struct rinse *f) MUSTCHECK;
+/* Once: what is searched for.  Takes over the caller's reference. */
+void rinse_use(struct rinse *f, struct words *w);
 bool rinse_is_on(const struct rinse *f);
 
 /* All fields of a head. */

@@ -98,32 +98,64 @@ make_head(struct turn *t, struct head *out)
 	return st;
 }
 
-/* What must not come back. */
 static void
-add_needles(struct turn *t, const struct auth_job *j)
+add_words(struct words *w, const struct turn *t, const struct auth_job *j)
 {
 	struct str secret = j->parts[AUTH_PART_SECRET], key = secret;
-	const struct image *im = t->all->role.image;
-	const struct who *w = lane_who(t->lane);
 
-	if (!t->at->is_redacting)
-		return;
-	if (w != NULL) {
-		const struct shape_owner o = { &t->all->role.shapes, w->id,
-					       image_str(im, t->at->name) };
-		rinse_own(&t->rinse, &o, image_str(im, t->at->auth.placeholder));
-	}
 	if (t->has_bond) {
-		rinse_add(&t->rinse, j->token->value);
-		rinse_add(&t->rinse, j->token->session);
+		words_add(w, j->token->value);
+		words_add(w, j->token->session);
 		return;
 	}
 	/* USER:PASSWORD and KEYID:KEY: the latter half is the secret one. */
 	(void)str_cut(&key, ':');
 	if (key.p != NULL && (t->conf.kind == AUTH_BASIC || t->conf.kind == AUTH_SIGV4))
-		rinse_add(&t->rinse, key);
-	rinse_add(&t->rinse, secret);
-	rinse_add(&t->rinse, j->parts[AUTH_PART_SESSION_TOKEN]);
+		words_add(w, key);
+	words_add(w, secret);
+	words_add(w, j->parts[AUTH_PART_SESSION_TOKEN]);
+}
+
+static enum status
+make_words(struct turn *t, const struct auth_job *j, struct words **ret_w)
+{
+	const struct image *im = t->all->role.image;
+	const struct who *who = lane_who(t->lane);
+	struct shape_owner o = { .key = NULL };
+	struct words *w;
+	enum status st;
+
+	if (who != NULL)
+		o = (struct shape_owner){ &t->all->role.shapes, who->id,
+					  image_str(im, t->at->name) };
+	w = words_new(&o, image_str(im, t->at->auth.placeholder));
+	if (w == NULL)
+		return ST_NOMEM;
+	add_words(w, t, j);
+	st = words_ready(w);
+	if (st != ST_OK)
+		words_unref(w);
+	else
+		*ret_w = w;
+	return st;
+}
+
+/* What must not come back: made with the first request of a lease or a token. */
+static enum status
+find_words(struct turn *t, const struct auth_job *j)
+{
+	uint64_t key = t->has_bond ? t->token.serial : 0;
+	struct words *w = lane_words(t->lane, key);
+	enum status st;
+
+	if (w == NULL) {
+		st = make_words(t, j, &w);
+		if (st != ST_OK)
+			return st;
+		lane_keep_words(t->lane, key, w);
+	}
+	rinse_use(&t->rinse, words_ref(w));
+	return ST_OK;
 }
 
 static enum status
@@ -141,10 +173,11 @@ make_job(struct turn *t, struct auth_job *j)
 	j->now_s = connector_now_s();
 	j->is_tls = !t->is_plain;
 	j->body = cred_since(&t->body, 0);
-	if (rinse_is_on(&t->rinse) || t->conf.kind == AUTH_MTLS)
-		return ST_OK; /* as the request goes out again, it was begun already */
-	add_needles(t, j);
-	return rinse_begin(&t->rinse);
+	if (t->conf.kind == AUTH_MTLS || t->conf.kind == AUTH_PASSTHROUGH ||
+	    !t->at->is_redacting)
+		return ST_OK;
+	/* As the request goes out again, they are there already. */
+	return t->rinse.words != NULL ? ST_OK : find_words(t, j);
 }
 
 /* The credential lives from here to the end of this call. */
