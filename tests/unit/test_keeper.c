@@ -96,12 +96,14 @@ a_ledger_that_asks_too_often_loses_its_line(void **state)
 	struct chain_hash head = chain_digest(STR("x"));
 	struct ask_msg m;
 	unsigned signatures = 0;
-	enum status st;
+	enum status st = ST_OK;
 
-	for (uint64_t i = 1; i <= 270; i++)
+	/* Each answer is read at once: what doesn't fit into the socket is lost. */
+	for (uint64_t i = 1; i <= 1000 && st == ST_OK; i++) {
 		ask_sign(k, i, &head);
-	while ((st = ask_recv(&k->ledger, k->scene.space, &m)) == ST_OK)
-		signatures++;
+		st = ask_recv(&k->ledger, k->scene.space, &m);
+		signatures += st == ST_OK;
+	}
 	assert_int_equal(st, ST_END);
 	assert_in_range(signatures, 200, 269);
 }

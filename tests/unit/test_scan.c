@@ -322,9 +322,9 @@ a_body_without_one_passes_whole(void **state)
 {
 	struct scene *s = *state;
 	struct str ph = placeholder_of(s, "forge");
-	struct str whole = joined(s, "begin ", str_head(ph, ph.n - 1), "! ghp_");
 
 	begin(s, "forge");
+	struct str whole = joined(s, "begin ", str_head(ph, ph.n - 1), "! ghp_");
 	expect(s, VERDICT_NEXT);
 	assert_true(s->x.needs & NEEDS_BODY);
 	for (size_t piece = 1; piece <= whole.n; piece++)
@@ -335,13 +335,12 @@ static void
 a_form_may_hold_its_own_and_no_other(void **state)
 {
 	struct scene *s = *state;
-	struct str own = joined(s, "user=x&pass=", placeholder_of(s, "login"), "&y=1");
 
 	begin(s, "login");
+	struct str own = joined(s, "user=x&pass=", placeholder_of(s, "login"), "&y=1");
 	assert_int_equal(body(s, own, own.n), VERDICT_NEXT);
 	assert_int_equal(body(s, own, 5), VERDICT_NEXT);
 	own = joined(s, own.p, placeholder_of(s, "bot"), "");
-	begin(s, "login");
 	assert_int_equal(body(s, own, own.n), VERDICT_DENY);
 }
 
