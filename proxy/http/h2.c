@@ -216,7 +216,7 @@ move_out(struct h2 *h, size_t n)
 	struct buf more;
 
 	buf_init(&more, SIZE_MAX / 2);
-	(void)buf_space(&more, h->out.len + n + 2 * H2_BATCH);
+	(void)buf_space(&more, h->out.len + n + (size_t)2 * H2_BATCH);
 	buf_put(&more, str_of(h->out.p, h->out.len));
 	if (h->out.p != NULL)
 		explicit_bzero(h->out.p, h->out.len);
@@ -257,14 +257,13 @@ outcome(struct h2 *h, ssize_t rv)
 {
 	if (h->why != ST_OK)
 		return fault(h, h->why);
+	size_t waiting = nghttp2_session_get_outbound_queue_size(h->session);
 	if (rv == NGHTTP2_ERR_NOMEM)
 		h2_fail(h, ST_NOMEM, H2_INTERNAL_ERROR);
-	else if (rv == NGHTTP2_ERR_FLOODED)
+	else if (rv == NGHTTP2_ERR_FLOODED || (rv >= 0 && waiting > H2_QUEUE_MAX))
 		h2_fail(h, ST_LIMIT_RATE, H2_ENHANCE_YOUR_CALM);
 	else if (rv < 0)
 		h2_fail(h, ST_BAD_REQUEST, H2_PROTOCOL_ERROR);
-	else if (nghttp2_session_get_outbound_queue_size(h->session) > H2_QUEUE_MAX)
-		h2_fail(h, ST_LIMIT_RATE, H2_ENHANCE_YOUR_CALM);
 	else if (!nghttp2_session_want_read(h->session))
 		h->why = h->is_closing ? ST_END : ST_BAD_REQUEST;
 	return fault(h, h->why);

@@ -131,9 +131,17 @@ on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *ctx
 	return 0;
 }
 
+static struct str
+view_of(nghttp2_rcbuf *text)
+{
+	nghttp2_vec v = nghttp2_rcbuf_get_buf(text);
+
+	return str_of(v.base, v.len);
+}
+
 static int
-on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
-	  size_t name_n, const uint8_t *value, size_t value_n, uint8_t flags, void *ctx)
+on_header(nghttp2_session *session, const nghttp2_frame *frame, nghttp2_rcbuf *name,
+	  nghttp2_rcbuf *value, uint8_t flags, void *ctx)
 {
 	struct h2 *h = ctx;
 	struct h2_stream *s = find(h, frame->hd.stream_id);
@@ -142,7 +150,7 @@ on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *n
 	(void)flags;
 	if (s == NULL)
 		return 0;
-	enum status st = h2_head_field(s, str_of(name, name_n), str_of(value, value_n));
+	enum status st = h2_head_field(s, view_of(name), view_of(value));
 	if (st == ST_OK)
 		return 0;
 	h2_fail(h, st, st == ST_NOMEM ? H2_INTERNAL_ERROR : H2_ENHANCE_YOUR_CALM);
@@ -152,17 +160,14 @@ on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *n
 /* nghttp2 would leave such a field out; to us it is an error, as in HTTP/1. */
 static int
 on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame,
-		  const uint8_t *name, size_t name_n, const uint8_t *value,
-		  size_t value_n, uint8_t flags, void *ctx)
+		  nghttp2_rcbuf *name, nghttp2_rcbuf *value, uint8_t flags, void *ctx)
 {
-	(void)session;
-	(void)frame;
 	(void)name;
-	(void)name_n;
 	(void)value;
-	(void)value_n;
 	(void)flags;
 	(void)ctx;
+	(void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
+					NGHTTP2_PROTOCOL_ERROR);
 	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
@@ -305,8 +310,8 @@ h2_set_callbacks(nghttp2_session_callbacks *c)
 {
 	nghttp2_session_callbacks_set_on_begin_frame_callback(c, on_begin_frame);
 	nghttp2_session_callbacks_set_on_begin_headers_callback(c, on_begin_headers);
-	nghttp2_session_callbacks_set_on_header_callback(c, on_header);
-	nghttp2_session_callbacks_set_on_invalid_header_callback(c, on_invalid_header);
+	nghttp2_session_callbacks_set_on_header_callback2(c, on_header);
+	nghttp2_session_callbacks_set_on_invalid_header_callback2(c, on_invalid_header);
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(c, on_data_chunk);
 	nghttp2_session_callbacks_set_on_frame_recv_callback(c, on_frame_recv);
 	nghttp2_session_callbacks_set_on_stream_close_callback(c, on_stream_close);

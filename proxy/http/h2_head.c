@@ -136,8 +136,8 @@ join_cookies(struct head *h)
 		if (h->fields[i].token != TOKEN_COOKIE)
 			continue;
 		if (at != p) {
-			memcpy(at, "; ", 2);
-			at += 2;
+			*at++ = ';';
+			*at++ = ' ';
 		}
 		if (v.n > 0)
 			memcpy(at, v.p, v.n);

@@ -356,9 +356,12 @@ h2_held(const struct h2_stream *s)
 	return s->held.len + s->lent.n;
 }
 
+/* Its type is nghttp2's. */
+/* NOLINTBEGIN(readability-function-size,readability-non-const-parameter) */
 ssize_t
 h2_out_read(nghttp2_session *session, int32_t id, uint8_t *p, size_t n, uint32_t *flags,
 	    nghttp2_data_source *source, void *ctx)
+/* NOLINTEND(readability-function-size,readability-non-const-parameter) */
 {
 	struct h2_stream *s = nghttp2_session_get_stream_user_data(session, id);
 	size_t have = s == NULL ? 0 : h2_held(s);
