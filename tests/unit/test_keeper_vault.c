@@ -221,6 +221,45 @@ lists_name_everything_and_show_no_value(void **state)
 }
 
 static void
+send_rotate(struct keeper *k, const char *value)
+{
+	const struct vault_ask a = { .op = VAULT_OP_ROTATE,
+				     .name = STR("tracker/token") };
+	CLEANUP(buf_done) struct buf b = { 0 };
+	int fd = seal_value(str_from(value));
+
+	buf_init(&b, VAULT_ASK_MAX);
+	vault_ask_put(&b, &a);
+	assert_int_equal(ask_send(&k->control, ASK_VAULT, false, 7,
+				  ASK_LOAD(str_of(b.p, b.len), &fd, 1)),
+			 ST_OK);
+	(void)close(fd);
+}
+
+/* Wherever it is cut off: the value is the one before or the new one, and never is the
+ * file taken for an older one. */
+static void
+a_keeper_killed_in_the_middle_of_a_change_has_made_it_or_not(void **state)
+{
+	struct keeper *k = *state;
+	char before[16] = "v0", next[16];
+
+	assert_int_equal(vault_op(k, VAULT_OP_PUT, "tracker/token", before), ST_OK);
+	for (int i = 1; i <= 40; i++) {
+		(void)snprintf(next, sizeof next, "v%d", i);
+		send_rotate(k, next);
+		(void)usleep((useconds_t)(i * 149 % 9000));
+		kill_and_start(k);
+		expect_state(k, "\"state\":\"open\"");
+		struct lease l = ask_lease(k, "tracker", "tracker/token", -1);
+		assert_int_equal(l.st, ST_OK);
+		if (strcmp(l.value, next) != 0)
+			assert_string_equal(l.value, before);
+		memcpy(before, l.value, sizeof before);
+	}
+}
+
+static void
 a_sandboxs_token_is_told_as_its_digest_and_no_connectors_secret_is(void **state)
 {
 	/* SHA-256 of "abc", FIPS 180-2. */
@@ -254,6 +293,7 @@ main(void)
 		CASE(a_keeper_that_was_killed_comes_back_open),
 		CASE(a_sealed_vault_gives_nothing_until_the_passphrase_comes),
 		CASE(five_wrong_passphrases_lock_it_and_killing_the_keeper_does_not_help),
+		CASE(a_keeper_killed_in_the_middle_of_a_change_has_made_it_or_not),
 		CASE(an_older_file_is_not_taken_for_the_vault),
 		CASE(during_an_overlap_both_authorities_are_told_and_the_older_one_signs),
 		CASE(lists_name_everything_and_show_no_value),
