@@ -2,7 +2,7 @@
 #define PROXY_WORKER_MINT_H
 /*
  * mint: leaf certificates for the hosts that this worker intercepts, one P-256 key for
- * all of them, made when the worker starts, and the one SSL_CTX in which they are used.  The
+ * all of them, made when the worker starts, and one SSL_CTX (tls_server.h).  The
  * authority's key is the keeper's: a leaf is asked for (MINT), once however many
  * connections wait for it, and kept as long as it is valid, the least used go first.
  *
