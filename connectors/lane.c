@@ -187,14 +187,18 @@ is_lane_socket(int fd)
 	       sock_set_nonblock(fd) == ST_OK;
 }
 
-static size_t
-lanes_n(const struct connector *all)
+/* A lane is a connection of its sandbox, so no sandbox has more of them than of those. */
+static enum status
+has_room(const struct connector *all, const struct who *w)
 {
+	uint32_t most = image_limits(all->role.image, w->limits)->connections, own = 0;
 	size_t n = 0;
 
-	list_each (it, &all->lanes)
+	list_each (it, &all->lanes) {
+		own += LIST_OF(it, struct lane, link)->handle == w->handle;
 		n++;
-	return n;
+	}
+	return n < LANES_MAX && own < most ? ST_OK : ST_LIMIT_CONNECTIONS;
 }
 
 static enum status
@@ -214,11 +218,9 @@ admit(struct connector *all, const struct wish *wish, int sandbox,
 	/* No such one and none of yours are told alike. */
 	if (index == CONNECTOR_NONE || !turn_may_use(all, index, w))
 		return ST_DENIED;
-	if (lanes_n(all) >= LANES_MAX)
-		return ST_LIMIT_CONNECTIONS;
 	*ret_connector = index;
 	*ret_handle = w->handle;
-	return ST_OK;
+	return has_room(all, w);
 }
 
 static enum status

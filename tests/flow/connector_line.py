@@ -283,8 +283,9 @@ connectors:
 
 
 class Connector(Role):
-    def __init__(self, tmp_path, connectors, serve, secrets=None, hosts=None, names=("tracker",), client_ca=None):
-        self.tmp_path, self.connectors, self.names, self.ring = tmp_path, connectors, names, Ring()
+    def __init__(self, tmp_path, connectors, serve, secrets=None, hosts=None, names=("tracker",), client_ca=None,
+                 extra=""):
+        self.tmp_path, self.connectors, self.names, self.ring, self.extra = tmp_path, connectors, names, Ring(), extra
         counts = 16 + 8 * (len(STATS) + len(STATUS))
         self.stats_fd = shared("stats", counts, struct.pack("=QII", 0x3153544154534753, len(STATS), len(STATUS)))
         self.ca = make_ca(tmp_path)
@@ -306,7 +307,7 @@ class Connector(Role):
 
     def image(self, connectors=None, names=None):
         path = self.tmp_path / "sandgate.yaml"
-        path.write_text(CONFIG.format(ca=self.ca.file, connectors=connectors or self.connectors,
+        path.write_text(self.extra + CONFIG.format(ca=self.ca.file, connectors=connectors or self.connectors,
                                       names=", ".join(names or self.names)))
         return compile_file(path)
 

@@ -432,3 +432,11 @@ def test_a_parent_proxy_is_told_where_to(start):
     assert c.lane().call("GET", "/api/x").status == 200
     assert said[0] == b"CONNECT %s:443 HTTP/1.1\r\n" % HOST.encode()
     parent.close()
+
+
+def test_no_sandbox_has_more_lanes_than_connections(start):
+    c = start(TRACKER, extra="limits: {connections: 3}")
+    held = [c.open() for _ in range(4)]
+    assert [status for status, _, _ in held] == ["OK", "OK", "OK", "LIMIT_CONNECTIONS"]
+    assert c.open(source="127.0.0.6")[0] == "OK"
+    assert held[0][1].call("GET", "/api/x").status == 200
