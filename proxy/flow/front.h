@@ -29,8 +29,8 @@ struct front_hooks {
 	/* The connection is at its end; is_reset: close with RST.  The front is dead,
 	 * the stream is still open for the owner to close. */
 	void (*over)(void *ctx, bool is_reset);
-	/* h2, a stream that is a tunnel by itself (CONNECT, RFC 9113 section 8.5): as
-	 * begin, or NULL: refused. */
+	/* h2, a stream that is a tunnel by itself (CONNECT, RFC 9113 section 8.5), as
+	 * begin; NULL: a request like any other, whose method the turn refuses. */
 	enum status (*connect)(void *ctx, struct side *s);
 };
 

@@ -43,10 +43,9 @@ begin(struct h2_link *l, struct h2_side *e, bool is_connect)
 	f->served++;
 	if (f->served >= f->front.limits->requests)
 		h2_goaway(l->h2);
-	if (!is_connect)
-		return hooks->begin(f->front.ctx, &e->side);
-	return hooks->connect == NULL ? ST_METHOD_REFUSED
-				      : hooks->connect(f->front.ctx, &e->side);
+	if (is_connect && hooks->connect != NULL)
+		return hooks->connect(f->front.ctx, &e->side);
+	return hooks->begin(f->front.ctx, &e->side);
 }
 
 static void

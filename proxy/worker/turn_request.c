@@ -91,7 +91,9 @@ turn_on_head(void *ctx, struct side_msg *m)
 
 	t->request = m->head;
 	t->is_ws = m->is_ws;
-	t->is_misled = m->is_https != t->is_https;
+	/* A CONNECT names none. */
+	t->is_misled =
+		m->is_https != t->is_https && m->head->method_id != METHOD_CONNECT;
 	t->request_ends = t->up.is_over = m->is_whole;
 	judge(t);
 }

@@ -129,6 +129,13 @@ def test_connect_is_a_stream_of_many(gate):
     link.close()
 
 
+def test_connect_is_no_request_of_a_host(gate):
+    link = Frames(gate)
+    connect(link, f"{NAME}:{gate.host.port}", 1)
+    assert json.loads(link.until(DATA, 1)[3])["error"]["code"] == "method_refused"
+    link.close()
+
+
 def test_connect_to_what_is_denied(gate):
     link = proxy_link(gate)
     connect(link, "evil.example.net:443", 1)
