@@ -9,17 +9,18 @@
 #include "proxy/flow/tls_verify.c"
 
 static int
-verdict(X509 *leaf, const struct dest *d)
+verdict(X509 *leaf, const struct dest *d, bool is_trusted)
 {
 	X509_STORE_CTX *ctx = X509_STORE_CTX_new();
 	X509_STORE *store = X509_STORE_new();
 
-	need(ctx != NULL && store != NULL && X509_STORE_add_cert(store, leaf) == 1);
+	need(ctx != NULL && store != NULL);
+	need(!is_trusted || X509_STORE_add_cert(store, leaf) == 1);
 	need(X509_STORE_CTX_init(ctx, store, leaf, NULL) == 1);
 	X509_VERIFY_PARAM *p = X509_STORE_CTX_get0_param(ctx);
 	need(tls_verify_expect(p, d) == ST_OK);
-	need(X509_VERIFY_PARAM_set_flags(p, X509_V_FLAG_PARTIAL_CHAIN |
-						    X509_V_FLAG_NO_CHECK_TIME) == 1);
+	unsigned long flags = X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_NO_CHECK_TIME;
+	need(X509_VERIFY_PARAM_set_flags(p, is_trusted ? flags : 0) == 1);
 	int rc = tls_verify(ctx, NULL), e = X509_STORE_CTX_get_error(ctx);
 	need((rc == 1) == (e == X509_V_OK));
 	need((tls_verify_status(e) == ST_OK) == (e == X509_V_OK));
@@ -51,19 +52,23 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const unsigned char *p = data;
 	unsigned char *der = NULL;
-	struct dest d;
+	struct dest d, literal;
 	X509 *leaf = d2i_X509(NULL, &p, (long)size), *again;
 
 	if (leaf == NULL)
 		return 0;
 	need(dest_from_host(STR("example.com"), 443, &d) == ST_OK);
-	int e = verdict(leaf, &d);
+	need(dest_from_host(STR("192.0.2.1"), 443, &literal) == ST_OK);
+	(void)verdict(leaf, &literal, true);
+	/* Nobody vouches for it: whatever it says, it is not accepted. */
+	need(verdict(leaf, &d, false) != X509_V_OK);
+	int e = verdict(leaf, &d, true);
 	if (e == X509_V_OK)
 		check_accepted(leaf, &d);
 	int n = i2d_X509(leaf, &der);
 	const unsigned char *q = der;
 	again = n > 0 ? d2i_X509(NULL, &q, n) : NULL;
-	need(again != NULL && verdict(again, &d) == e);
+	need(again != NULL && verdict(again, &d, true) == e);
 	X509_free(again);
 	X509_free(leaf);
 	OPENSSL_free(der);
