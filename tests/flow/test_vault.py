@@ -114,6 +114,17 @@ def values_found(g, value):
     return found + [s for s in said if value in s]
 
 
+MAPPING_MAX = 1 << 30  # larger ones are shadows that a sanitizer reserved
+
+
+def read_memory(memory, low, high):
+    try:
+        memory.seek(low)
+        return memory.read(high - low)
+    except (OSError, ValueError):
+        return b""
+
+
 def memory_holds(pid, value):
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
         for line in maps:
@@ -121,12 +132,8 @@ def memory_holds(pid, value):
             if not rights.startswith("r") or "[v" in line:
                 continue
             low, high = (int(x, 16) for x in place.split("-"))
-            try:
-                memory.seek(low)
-                if value.encode() in memory.read(high - low):
-                    return True
-            except (OSError, ValueError):
-                continue
+            if high - low < MAPPING_MAX and value.encode() in read_memory(memory, low, high):
+                return True
     return False
 
 
@@ -137,6 +144,7 @@ def test_a_value_is_in_no_file_no_answer_and_no_process(gate):
     assert values_found(g, CANARY) == []
     rows = [r["detail"] for r in g.wait_rows(4, kind="operator")]
     assert rows[::2] == ["vault/put tracker/token", "vault/rotate tracker/token"]
+    assert memory_holds(os.getpid(), CANARY)  # the search finds what is there
     if os.geteuid() == 0:
         holders = [name for name, pid in g.pids().items() if memory_holds(pid, CANARY)]
         assert holders == []
