@@ -16,6 +16,7 @@
 #include "proxy/io/role.h"
 #include "proxy/io/sock.h"
 #include "vault/keeper.h"
+#include "vault/master.h"
 
 enum { SLACK = 2 };
 
@@ -302,7 +303,24 @@ wanted_key(const struct keeper *k)
 
 	if (str_eq(text, STR("passphrase")))
 		return VAULT_KEY_PASSPHRASE;
-	return k->key >= 0 ? VAULT_KEY_GIVEN : VAULT_KEY_FILE;
+	return str_eq(text, STR("file")) ? VAULT_KEY_FILE : VAULT_KEY_GIVEN;
+}
+
+static void
+tell_state(const struct keeper *k, enum vault_key wanted)
+{
+	enum vault_state state = vault_state(k->vault);
+	bool is_locked = state == VAULT_ABSENT || state == VAULT_SEALED;
+
+	if (k->page_is_plain || k->page < 0)
+		log_info(&k->role.log, "this kernel has no memfd_secret: root can read "
+				       "the vault's key in memory");
+	if (is_locked && wanted == VAULT_KEY_GIVEN)
+		log_error(&k->role.log,
+			  "vault.master_key: not the vault's key, or no file of %d "
+			  "bytes or more that only its owner may read",
+			  MASTER_LEAST);
+	log_info(&k->role.log, "vault: %s", vault_state_word(state));
 }
 
 static enum status
@@ -312,13 +330,9 @@ open_vault(struct keeper *k)
 				 wanted_key(k) };
 	enum status st = vault_new(&g, &k->vault);
 
-	if (st != ST_OK)
-		return st;
-	if (k->page_is_plain || k->page < 0)
-		log_info(&k->role.log, "this kernel has no memfd_secret: root can read "
-				       "the vault's key in memory");
-	log_info(&k->role.log, "vault: %s", vault_state_word(vault_state(k->vault)));
-	return ST_OK;
+	if (st == ST_OK)
+		tell_state(k, g.wanted);
+	return st;
 }
 
 static enum status

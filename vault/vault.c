@@ -312,9 +312,10 @@ start(struct vault *v)
 	if (mark_is_there(v->given.dir) || page_change(v->page) > 0)
 		return ST_OK;
 	v->state = VAULT_ABSENT;
-	return v->given.wanted == VAULT_KEY_PASSPHRASE
-		       ? ST_OK
-		       : vault_init(v, v->given.wanted, -1);
+	/* One that can't be made now is absent, and leases nothing. */
+	if (v->given.wanted != VAULT_KEY_PASSPHRASE)
+		st = vault_init(v, v->given.wanted, -1);
+	return st == ST_NOMEM ? st : ST_OK;
 }
 
 enum status
