@@ -119,7 +119,7 @@ read_line(struct held *h, int signals)
 static bool
 ask(const char *what, struct held *h)
 {
-	struct termios shown, hidden;
+	struct termios shown = { 0 }, hidden;
 	sigset_t set, before;
 
 	block_signals(&set, &before);
