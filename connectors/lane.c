@@ -226,8 +226,8 @@ admit(struct connector *all, const struct wish *wish, int sandbox,
 static enum status
 open_lane(struct connector *all, const struct wish *wish, int fd, int sandbox)
 {
-	uint32_t connector, handle;
-	struct lane *l;
+	uint32_t connector = CONNECTOR_NONE, handle = 0;
+	struct lane *l = NULL;
 	enum status st =
 		fd >= 0 && sandbox >= 0 && is_lane_socket(fd) ? ST_OK : ST_BAD_MESSAGE;
 

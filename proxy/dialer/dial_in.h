@@ -7,7 +7,8 @@
 #include "proxy/dialer/place.h"
 #include "proxy/dialer/race.h"
 
-enum { DIAL_NOBODY = UINT32_MAX }; /* the handle of a connector's own business */
+/* The handle of a connector's own business.  Not an enum: ISO C wants those to fit int. */
+#define DIAL_NOBODY UINT32_MAX
 
 struct dial {
 	struct dialer *dialer;

@@ -191,8 +191,8 @@ xml_with_anything_else_in_it_is_no_answer(void **state)
 		ROLE("<x></y>" CREDENTIALS),
 		ROLE("<a><a><a><a><a><a><a></a></a></a></a></a></a></a>" CREDENTIALS),
 		ROLE(CREDENTIALS) "<a></a>",
-		"<ErrorResponse><Error><Code>AccessDenied</Code></Error></"
-		"ErrorResponse>",
+		("<ErrorResponse><Error><Code>AccessDenied</Code></Error></"
+		 "ErrorResponse>"),
 	};
 
 	(void)state;
