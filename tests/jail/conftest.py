@@ -3,8 +3,6 @@ import json
 import os
 import pathlib
 import socket
-import struct
-import subprocess
 import sys
 import threading
 
@@ -13,6 +11,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 FLOW = HERE.parent / "flow"
 sys.path[:0] = [str(HERE), str(FLOW)]
+import taken  # noqa: E402  (its folder is known only now)
 
 
 def load(path, name):
@@ -24,19 +23,17 @@ def load(path, name):
 
 flow = load(FLOW / "conftest.py", "flow_conftest")
 gate = flow.gate
-INJECT = flow.BIN / "inject"
+INJECT = taken.INJECT
 ROLES = ["worker.0", "dns", "dialer", "ledger", "keeper", "control"]
 absent, counts = {}, {"injected": 0, "killed": 0}
 
 
 def inject(pid, *words):
     """("returned", value) or ("killed", signal)"""
-    done = subprocess.run([str(INJECT), str(pid), *[str(w) for w in words]], capture_output=True, text=True, timeout=20)
-    assert done.returncode == 0, done.stderr
-    how, value = done.stdout.split()
+    how, value = taken.inject(pid, *words)
     counts["injected"] += 1
     counts["killed"] += how == "killed"
-    return how, int(value)
+    return how, value
 
 
 class Sink:

@@ -1,75 +1,16 @@
 """A worker that somebody took over asks the dialer for what its connections don't give."""
-import os
-import socket
 import struct
 
 import pytest
-from role_line import ASKS, str16
+from role_line import str16
+from taken import line_to, say, tcp_of
 
-from conftest import flow, inject, serves, tunnel
-
-UNIX_DIAG_PEER = 2
-
-
-def unix_peers():
-    """{inode: inode of the other end} of the Unix sockets of this namespace"""
-    peers = {}
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as s:
-        body = struct.pack("=BBHIIIII", 1, 0, 0, 0xffffffff, 0, 4, 0xffffffff, 0xffffffff)
-        s.send(struct.pack("=IHHII", 16 + len(body), 20, 0x301, 1, 0) + body)
-        while True:
-            data, at = s.recv(65536), 0
-            while at < len(data):
-                size, kind = struct.unpack_from("=IH", data, at)
-                if kind == 3:
-                    return peers
-                inode, = struct.unpack_from("=I", data, at + 20)
-                a = at + 32
-                while a < at + size:
-                    n, what = struct.unpack_from("=HH", data, a)
-                    if what == UNIX_DIAG_PEER:
-                        peers[inode] = struct.unpack_from("=I", data, a + 4)[0]
-                    a += (n + 3) & ~3
-                at += (size + 3) & ~3
-
-
-def sockets_of(pid):
-    """{inode: descriptor}"""
-    found = {}
-    for fd in os.listdir(f"/proc/{pid}/fd"):
-        to = os.readlink(f"/proc/{pid}/fd/{fd}")
-        if to.startswith("socket:["):
-            found[int(to[8:-1])] = int(fd)
-    return found
-
-
-def line_to(pid, other):
-    ours, theirs, peers = sockets_of(pid), sockets_of(other), unix_peers()
-    return next(fd for inode, fd in ours.items() if peers.get(inode) in theirs)
-
-
-def tcp_of(pid, want):
-    """The descriptor of the first TCP socket whose (local, remote, state) is as wanted."""
-    ours = sockets_of(pid)
-    with open("/proc/net/tcp") as f:
-        for row in list(f)[1:]:
-            words = row.split()
-            ends = [(socket.inet_ntoa(bytes.fromhex(w[:8])[::-1]), int(w[9:], 16)) for w in words[1:3]]
-            if int(words[9]) in ours and want(*ends, words[3]):
-                return ours[int(words[9])]
-    raise LookupError("no such socket")
+from conftest import flow, serves, tunnel
 
 
 def dial(pid, line, host, port, fd):
-    """Sends DIAL as the worker would; with a descriptor, if one is given."""
-    packet = struct.pack("!HBBI", 0x5347, ASKS["DIAL"], 0, 0x7ffffff0) + str16(host) + struct.pack("!HB", port, 0)
-    control = b"" if fd is None else struct.pack("=QiiiI", 20, 1, 1, fd, 0)
-    head = struct.pack("=QQQQQQQ", 0, 0, 64, 1, 96 if control else 0, len(control), 0)
-    data = (head.ljust(64, b"\0") + struct.pack("=QQ", 128, len(packet))).ljust(96, b"\0") + control.ljust(32, b"\0") + packet
-    words = ["46", str(line), "&0", "16384", "--data", data.hex(), "--reloc", "16", "--reloc", "64"]
-    if control:
-        words += ["--reloc", "32"]
-    assert inject(pid, *words) == ("returned", len(packet))
+    """DIAL as the worker would ask it; with a descriptor, if one is given."""
+    say(pid, line, "DIAL", str16(host) + struct.pack("!HB", port, 0), [] if fd is None else [fd])
 
 
 def refusals(g):

@@ -1,0 +1,83 @@
+"""A role that somebody took over: it asks the kernel and its neighbours what we say (tests/tools/inject.c).
+
+Needs root.  Descriptors are numbers inside the role; what it hears in answer stays there.
+"""
+import os
+import socket
+import struct
+import subprocess
+
+from role_line import ASKS, find_binaries
+
+UNIX_DIAG_PEER = 2
+SEQ = 0x7ffffff0  # no call of the role's own has it, so its answer is dropped
+SENDMSG, SOCKETPAIR, CLOSE = 46, 53, 3
+INJECT = find_binaries() / "inject"
+
+
+def inject(pid, *words):
+    """("returned", value) or ("killed", signal)"""
+    done = subprocess.run([str(INJECT), str(pid), *[str(w) for w in words]], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    how, value = done.stdout.split()
+    return how, int(value)
+
+
+def unix_peers():
+    """{inode: inode of the other end} of the Unix sockets of this namespace"""
+    peers = {}
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as s:
+        body = struct.pack("=BBHIIIII", 1, 0, 0, 0xffffffff, 0, 4, 0xffffffff, 0xffffffff)
+        s.send(struct.pack("=IHHII", 16 + len(body), 20, 0x301, 1, 0) + body)
+        while True:
+            data, at = s.recv(65536), 0
+            while at < len(data):
+                size, kind = struct.unpack_from("=IH", data, at)
+                if kind == 3:
+                    return peers
+                inode, = struct.unpack_from("=I", data, at + 20)
+                a = at + 32
+                while a < at + size:
+                    n, what = struct.unpack_from("=HH", data, a)
+                    if what == UNIX_DIAG_PEER:
+                        peers[inode] = struct.unpack_from("=I", data, a + 4)[0]
+                    a += (n + 3) & ~3
+                at += (size + 3) & ~3
+
+
+def sockets_of(pid):
+    """{inode: descriptor}"""
+    found = {}
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        to = os.readlink(f"/proc/{pid}/fd/{fd}")
+        if to.startswith("socket:["):
+            found[int(to[8:-1])] = int(fd)
+    return found
+
+
+def line_to(pid, other):
+    ours, theirs, peers = sockets_of(pid), sockets_of(other), unix_peers()
+    return next(fd for inode, fd in ours.items() if peers.get(inode) in theirs)
+
+
+def tcp_of(pid, want):
+    """The descriptor of the first TCP socket whose (local, remote, state) is as wanted."""
+    ours = sockets_of(pid)
+    with open("/proc/net/tcp") as f:
+        for row in list(f)[1:]:
+            words = row.split()
+            ends = [(socket.inet_ntoa(bytes.fromhex(w[:8])[::-1]), int(w[9:], 16)) for w in words[1:3]]
+            if int(words[9]) in ours and want(*ends, words[3]):
+                return ours[int(words[9])]
+    raise LookupError("no such socket")
+
+
+def say(pid, line, ask, body, fds=()):
+    """One packet on a line of the role's, as the role would send it."""
+    packet = struct.pack("!HBBI", 0x5347, ASKS[ask], 0, SEQ) + body
+    control = struct.pack("=Qii%di" % len(fds), 16 + 4 * len(fds), 1, 1, *fds) if fds else b""
+    room = len(control) + 7 & ~7
+    head = struct.pack("=QQQQQQQ", 0, 0, 64, 1, 96 if control else 0, room, 0)
+    data = (head.ljust(64, b"\0") + struct.pack("=QQ", 128, len(packet))).ljust(96, b"\0") + control.ljust(32, b"\0") + packet
+    words = [SENDMSG, line, "&0", "16384", "--data", data.hex(), "--reloc", "16", "--reloc", "64"]
+    assert inject(pid, *words, *(["--reloc", "32"] if control else [])) == ("returned", len(packet))
