@@ -258,6 +258,28 @@ check_role(struct doctor *d, const json_t *role)
 		    pid, abi, restarts);
 }
 
+/* Sealed, each connector refuses; damaged or older than what was seen, somebody was
+ * there. */
+static void
+check_vault(struct doctor *d)
+{
+	struct admin_wish wish = { .method = "GET", .path = "/v1/vault/status" };
+	struct admin_reply reply;
+
+	if (admin_call(&d->o.where, &wish, &reply) != ST_OK)
+		return;
+	const char *state = json_string_value(json_object_get(reply.body, "state"));
+	if (reply.http != 200 || state == NULL)
+		say(d, LEVEL_FAIL, "vault", "the keeper does not answer");
+	else if (strcmp(state, "open") == 0)
+		say(d, LEVEL_OK, "vault", "open");
+	else if (strcmp(state, "sealed") == 0 || strcmp(state, "absent") == 0)
+		say(d, LEVEL_WARN, "vault", "%s: no credential is given out", state);
+	else
+		say(d, LEVEL_FAIL, "vault", "%s: see sandgate vault status", state);
+	json_decref(reply.body);
+}
+
 static void
 check_gateway(struct doctor *d)
 {
@@ -277,6 +299,7 @@ check_gateway(struct doctor *d)
 	json_array_foreach(json_object_get(reply.body, "roles"), i, role)
 		check_role(d, role);
 	json_decref(reply.body);
+	check_vault(d);
 }
 
 int

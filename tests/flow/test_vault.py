@@ -209,8 +209,10 @@ def test_a_passphrase_seals_and_five_wrong_ones_lock(gate):
 def test_a_key_in_a_file_needs_nobody_to_type(gate):
     g = gate()
     vault(g, "put", "tracker/token", value=CANARY)
+    assert "OK    vault" in g.cli("doctor").stdout
     vault(g, "seal")
     assert status(g)["state"] == "sealed"
+    assert "WARN  vault" in g.cli("doctor").stdout
     vault(g, "unseal")
     assert set(listed(g)) == {"tracker/token"}
 
