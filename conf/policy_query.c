@@ -13,7 +13,9 @@ octet(struct str key, size_t *ret_n)
 	*ret_n = lo < 0 ? 1 : 3;
 	if (lo >= 0)
 		return (char)((unsigned)hi << 4 | (unsigned)lo);
-	return key.p[0] == '+' ? ' ' : key.p[0];
+	if (key.p[0] == '+')
+		return ' ';
+	return key.p[0];
 }
 
 static bool

@@ -255,9 +255,10 @@ on_parent(void *ctx, enum status st)
 static void
 talk_to_parent(struct upstream_call *c)
 {
-	enum status st = parent_begin(&c->parent, &c->all->flow, c->fd, &c->dest,
-				      connector_option(c->all, OPT_CONNECT_TIMEOUT),
-				      on_parent, c);
+	const struct parent_wish wish = {
+		c->fd, &c->dest, connector_option(c->all, OPT_CONNECT_TIMEOUT)
+	};
+	enum status st = parent_begin(&c->parent, &c->all->flow, &wish, on_parent, c);
 
 	if (st != ST_OK)
 		fail(c, st, NULL);

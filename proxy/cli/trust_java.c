@@ -32,7 +32,7 @@ decode(struct buf *der, struct str text)
 {
 	CLEANUP(buf_done) struct buf digits = { 0 };
 
-	buf_init(&digits, 2 * DER_MAX);
+	buf_init(&digits, (size_t)2 * DER_MAX);
 	for (size_t i = 0; i < text.n; i++)
 		if (text.p[i] > ' ')
 			buf_putc(&digits, text.p[i]);

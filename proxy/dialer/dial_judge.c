@@ -100,11 +100,12 @@ judge_fetch(const struct dial *d, const struct who *w)
 static enum status
 judge_name(struct dial *d, const struct who *w)
 {
-	struct policy_question q = { .policy = w->policy,
-				     .dest = &d->dest,
-				     .way = d->way };
+	struct policy_question q = { .dest = &d->dest, .way = d->way };
 	struct policy_answer a;
 
+	if (w == NULL)
+		return ST_UNKNOWN_SANDBOX;
+	q.policy = w->policy;
 	policy_judge(d->dialer->role.image, &q, &a);
 	d->found.rule = a.rule;
 	if (a.action == ACTION_DENY)
@@ -126,7 +127,9 @@ judge_unseen(struct dial *d, const struct who *w)
 		return policy_fetch_address(im, connector_of(d),
 					    w == NULL ? POLICY_NONE : w->policy,
 					    &d->dest, &place);
-	return policy_address(im, w->policy, &d->dest, &place, &d->found.rule);
+	return w == NULL ? ST_UNKNOWN_SANDBOX
+			 : policy_address(im, w->policy, &d->dest, &place,
+					  &d->found.rule);
 }
 
 static enum status

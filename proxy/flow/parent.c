@@ -78,20 +78,20 @@ ask(int fd, const struct dest *d)
 }
 
 enum status
-parent_begin(struct parent *p, struct flow *f, int fd, const struct dest *d,
-	     uint64_t ms, parent_fn fn, void *ctx)
+parent_begin(struct parent *p, struct flow *f, const struct parent_wish *w,
+	     parent_fn fn, void *ctx)
 {
-	enum status st = ask(fd, d);
+	enum status st = ask(w->fd, w->dest);
 
 	if (st != ST_OK)
 		return st;
-	*p = (struct parent){ .flow = f, .fd = fd, .fn = fn, .ctx = ctx };
+	*p = (struct parent){ .flow = f, .fd = w->fd, .fn = fn, .ctx = ctx };
 	p->is_running = true;
 	arena_init(&p->arena, PARENT_ARENA_MAX);
 	h1_read_response(&p->reader, &p->arena, &f->limits, METHOD_CONNECT, false);
-	loop_io_init(&p->io, f->loop, fd, on_answer, p);
+	loop_io_init(&p->io, f->loop, w->fd, on_answer, p);
 	loop_io_want(&p->io, LOOP_READ);
 	loop_timer_init(&p->timer, f->loop, on_timeout, p);
-	loop_timer_set(&p->timer, ms);
+	loop_timer_set(&p->timer, w->ms);
 	return ST_OK;
 }

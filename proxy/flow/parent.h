@@ -24,9 +24,15 @@ struct parent { /* zeroed: nothing runs */
 	void *ctx;
 };
 
-/* fd: connected, non-blocking.  fn comes once, never from inside; ms: at most so long. */
-enum status parent_begin(struct parent *p, struct flow *f, int fd, const struct dest *d,
-			 uint64_t ms, parent_fn fn, void *ctx) MUSTCHECK;
+struct parent_wish {
+	int fd; /* connected, non-blocking */
+	const struct dest *dest;
+	uint64_t ms; /* at most so long */
+};
+
+/* fn comes once, never from inside. */
+enum status parent_begin(struct parent *p, struct flow *f, const struct parent_wish *w,
+			 parent_fn fn, void *ctx) MUSTCHECK;
 void parent_cancel(struct parent *p); /* fn won't come; safe on a zeroed one */
 
 #endif

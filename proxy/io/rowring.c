@@ -192,7 +192,7 @@ rowring_is_crowded(const struct rowring *r)
 {
 	uint64_t used = r->at - __atomic_load_n(&r->shared->tail, __ATOMIC_ACQUIRE);
 
-	return used > ROWRING_SIZE / 4 * 3 && rowring_is_open(r);
+	return used > (uint64_t)ROWRING_SIZE / 4 * 3 && rowring_is_open(r);
 }
 
 static void

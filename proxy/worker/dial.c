@@ -75,9 +75,9 @@ on_parent(void *ctx, enum status st)
 static void
 parent_talk(struct dial *d)
 {
-	enum status st =
-		parent_begin(&d->parent, &d->w->flow, d->fd, &d->dest,
-			     worker_option(d->w, OPT_CONNECT_TIMEOUT), on_parent, d);
+	const struct parent_wish wish = { d->fd, &d->dest,
+					  worker_option(d->w, OPT_CONNECT_TIMEOUT) };
+	enum status st = parent_begin(&d->parent, &d->w->flow, &wish, on_parent, d);
 
 	if (st != ST_OK)
 		dial_end(d, st);

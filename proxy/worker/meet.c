@@ -60,7 +60,7 @@ meet_tick(struct conn *c)
 	const struct meet *m = c->state;
 
 	/* A handshake has a clock of its own. */
-	if (m->wait.fn == NULL || loop_now_ms(c->w->loop) - m->begun_ms <= patience(c))
+	if (!m->wait.is_waiting || loop_now_ms(c->w->loop) - m->begun_ms <= patience(c))
 		return;
 	stats_add(c->w->role.stats, STAT_TIMEOUT_HELLO, 1);
 	deny_because(c, ST_TIMEOUT);
@@ -180,7 +180,9 @@ ask(struct meet *m)
 	if (!mint_has(mint, host, m->why) &&
 	    !limit_bucket_take(&c->limit->mints, m->begun_ms, MINTS_RATE, MINTS_BURST))
 		return ST_LIMIT_RATE;
-	enum status st = mint_ask(mint, host, m->why, &m->wait, on_leaf, m, &ssl);
+	m->wait.fn = on_leaf;
+	m->wait.ctx = m;
+	enum status st = mint_ask(mint, host, m->why, &m->wait, &ssl);
 	if (st == ST_OK)
 		shake(m, ssl);
 	return st == ST_AGAIN ? ST_OK : st;

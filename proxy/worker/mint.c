@@ -102,11 +102,10 @@ leaf_tell(struct leaf *l, enum status why)
 	l->is_told = true;
 	while ((it = list_pop(&l->waits)) != NULL) {
 		struct mint_wait *w = LIST_OF(it, struct mint_wait, link);
-		mint_fn fn = w->fn;
 		SSL *ssl = NULL;
 		enum status st = why == ST_OK ? leaf_ssl(l, &ssl) : why;
-		w->fn = NULL;
-		fn(w->ctx, st, ssl);
+		w->is_waiting = false;
+		w->fn(w->ctx, st, ssl);
 	}
 	l->is_told = false;
 }
@@ -187,7 +186,7 @@ take_answer(struct leaf *l, struct str body)
 	if (rest <= 0)
 		return ST_BAD_MESSAGE;
 	/* A short one is used for half its time, whatever the rest. */
-	rest -= rest > 2 * EARLY_S ? EARLY_S : rest / 2;
+	rest -= rest > (time_t)2 * EARLY_S ? EARLY_S : rest / 2;
 	l->until_us = clock_wall_us() + (uint64_t)rest * US;
 	return ST_OK;
 }
@@ -315,8 +314,8 @@ mint_forget(struct mint *m)
 		size_t at = 0;
 		struct str host;
 		void *l;
-		while (!list_is_empty(&s->order))
-			leaf_drop(LIST_OF(s->order.next, struct leaf, link));
+		list_each_safe (it, &s->order)
+			leaf_drop(LIST_OF(it, struct leaf, link));
 		while (map_next(&s->by_host, &at, &host, &l))
 			((struct leaf *)l)->is_passing = true;
 	}
@@ -332,13 +331,13 @@ mint_has(const struct mint *m, struct str host, enum mint_why why)
 
 enum status
 mint_ask(struct mint *m, struct str host, enum mint_why why, struct mint_wait *wait,
-	 mint_fn fn, void *ctx, SSL **ret_ssl)
+	 SSL **ret_ssl)
 {
 	struct shelf *s = &m->shelves[why];
 	struct leaf *l;
 	enum status st = ST_OK;
 
-	need(wait->fn == NULL);
+	need(wait->fn != NULL && !wait->is_waiting);
 	if (host.n == 0 || host.n > HOST_MAX)
 		return ST_BAD_HOST;
 	l = map_get(&s->by_host, host);
@@ -363,8 +362,7 @@ mint_ask(struct mint *m, struct str host, enum mint_why why, struct mint_wait *w
 		leaf_drop(l);
 		return st;
 	}
-	wait->fn = fn;
-	wait->ctx = ctx;
+	wait->is_waiting = true;
 	list_append(&l->waits, &wait->link);
 	return ST_AGAIN;
 }
@@ -372,10 +370,10 @@ mint_ask(struct mint *m, struct str host, enum mint_why why, struct mint_wait *w
 void
 mint_cancel(struct mint_wait *wait)
 {
-	if (wait->fn == NULL)
+	if (!wait->is_waiting)
 		return;
 	list_remove(&wait->link);
-	wait->fn = NULL;
+	wait->is_waiting = false;
 }
 
 /* The worker's own. */

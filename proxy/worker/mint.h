@@ -24,10 +24,11 @@ struct mint;
  * there is none: ST_NO_KEEPER, or what the keeper said. */
 typedef void (*mint_fn)(void *ctx, enum status st, SSL *ssl);
 
-struct mint_wait { /* embedded in who waits; zeroed before */
+struct mint_wait { /* embedded in who waits, who sets fn and ctx, the rest zeroed */
 	struct list link;
-	mint_fn fn; /* NULL: doesn't wait */
+	mint_fn fn;
 	void *ctx;
+	bool is_waiting;
 };
 
 /* keeper: where the worker has its line, NULL while there is none. */
@@ -40,10 +41,9 @@ void mint_forget(struct mint *m);
 /* Is the leaf there, or asked for? */
 bool mint_has(const struct mint *m, struct str host, enum mint_why why);
 /* host: as dest_put_host() writes it, without brackets.  ST_OK: *ret_ssl is there.
- * ST_AGAIN: fn will say, unless mint_cancel() comes first.  Else there is none. */
+ * ST_AGAIN: wait->fn will say, unless mint_cancel() comes first.  Else there is none. */
 enum status mint_ask(struct mint *m, struct str host, enum mint_why why,
-		     struct mint_wait *wait, mint_fn fn, void *ctx,
-		     SSL **ret_ssl) MUSTCHECK;
+		     struct mint_wait *wait, SSL **ret_ssl) MUSTCHECK;
 void mint_cancel(struct mint_wait *wait);
 
 #endif

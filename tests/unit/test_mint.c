@@ -155,8 +155,8 @@ call(struct scene *s, size_t i, const char *host, enum mint_why why)
 
 	SSL_free(c->ssl);
 	mint_cancel(&c->wait);
-	*c = (struct caller){ .s = s };
-	return mint_ask(s->mint, str_from(host), why, &c->wait, on_told, c, &c->ssl);
+	*c = (struct caller){ .s = s, .wait = { .fn = on_told, .ctx = c } };
+	return mint_ask(s->mint, str_from(host), why, &c->wait, &c->ssl);
 }
 
 static void
