@@ -104,6 +104,10 @@ def part_jail(_):
     return pytest(TESTS / "jail", build("release") / "bin")
 
 
+def part_separation(_):
+    return pytest(TESTS / "separation", build("release") / "bin")
+
+
 def part_kill(_):
     return pytest(TESTS / "kill", build("release") / "bin")
 
@@ -141,7 +145,7 @@ def part_long(_):
 PARTS = {name.removeprefix("part_"): fn for name, fn in list(globals().items()) if name.startswith("part_")}
 # One after the other: what waits for a clock is not tried beside what takes the whole
 # machine, or a stall of the machine passes for one of the gateway.
-ORDER = ["unit", "lint", "fuzz", "demo", "flow", "cases", "jail", "escape", "kill", "clients", "fresh", "fresh13"]
+ORDER = ["unit", "lint", "fuzz", "demo", "flow", "cases", "jail", "separation", "escape", "kill", "clients", "fresh", "fresh13"]
 
 
 def one(name, options, rows):

@@ -10,7 +10,7 @@ import subprocess
 from role_line import ASKS, find_binaries
 
 UNIX_DIAG_PEER = 2
-SEQ = 0x7ffffff0  # no call of the role's own has it, so its answer is dropped
+SEQ = 0xfffffff0  # before the first call of the role's own: an answer that comes too late, and is dropped
 SENDMSG, SOCKETPAIR, CLOSE = 46, 53, 3
 INJECT = find_binaries() / "inject"
 
