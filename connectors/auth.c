@@ -188,7 +188,9 @@ auth_last(struct auth_job *j, struct str name, size_t mark)
 static char
 fold(char c)
 {
-	return c == '_' || c == '.' ? '-' : ascii_lower(c);
+	if (c == '_' || c == '.')
+		return '-';
+	return ascii_lower(c);
 }
 
 bool

@@ -3,6 +3,8 @@
 
 #include "connectors/bond_in.h"
 
+enum { SCRATCH_MAX = 64 * 1024 };
+
 void
 bond_stop(struct bond *b)
 {
@@ -58,12 +60,13 @@ on_rotated(void *ctx, enum status st)
 static void
 rotate(struct bond *b)
 {
-	const struct lease_wish wish = wish_of(b);
+	const struct rotate_wish wish = { .of = wish_of(b),
+					  .version = b->version,
+					  .value = b->token.refresh };
 	enum status st;
 
 	bond_to(b, BOND_ROTATE);
-	st = rotate_begin(b->all, &wish, b->version, b->token.refresh, on_rotated, b,
-			  &b->rotating);
+	st = rotate_begin(b->all, &wish, on_rotated, b, &b->rotating);
 	if (st != ST_OK)
 		on_rotated(b, st);
 }
@@ -293,7 +296,7 @@ on_lease(void *ctx, enum status st, struct lease *l)
 		make_local(b, parts);
 		return;
 	}
-	arena_init(&b->scratch, 64 * 1024);
+	arena_init(&b->scratch, SCRATCH_MAX);
 	st = exchange_make(&b->x, &b->conf, parts, connector_now_s(), &b->scratch);
 	b->has_x = true;
 	if (st != ST_OK)

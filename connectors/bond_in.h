@@ -20,33 +20,33 @@ struct bond {
 	struct list link; /* all->bonds */
 	struct connector *all;
 	enum bond_state state;
+	bool is_old;        /* how it is got has changed */
+	bool is_durable;    /* the token may be used */
 	struct arena arena; /* of conf and name */
 	struct auth_conf conf;
 	struct str name; /* the connector's */
 	struct str user; /* of delegated ones */
 	struct list waits;
-	bool is_old; /* how it is got has changed */
 
 	struct token_held token;
-	bool is_durable; /* the token may be used */
-	uint32_t version;
 	uint64_t serial;
+	uint32_t version;
 	enum status failed; /* the last try; ST_OK: it did not */
 	uint64_t failed_ms;
 
 	/* while it runs */
 	int sandbox; /* -1, or a duplicate */
+	uint16_t status;
+	bool is_answered;
+	bool has_x;
+	struct exchange x;
 	struct loop_timer timer;
 	struct lease_call *leasing;
 	struct upstream_call *calling;
 	struct rotate_call *rotating;
 	struct lease lease;
-	struct exchange x;
 	struct arena scratch;
-	bool has_x;
 	struct side *leg;
-	uint16_t status;
-	bool is_answered;
 	struct cred answer;
 };
 

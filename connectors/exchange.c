@@ -6,7 +6,9 @@ enum {
 	/* A service's clock may be behind ours, and GitHub takes ten minutes at most. */
 	JWT_BACK_S = 60,
 	JWT_LIFE_S = 540,
-	FORM_MAX = 64 * 1024
+	FORM_MAX = 64 * 1024,
+	ASSERTION_MAX = 2 * JWT_MAX,
+	SPACE_MAX = 4 * JWT_MAX
 };
 
 bool
@@ -43,7 +45,7 @@ exchange_make_local(const struct auth_conf *c, const struct str *parts, uint64_t
 	enum status st;
 
 	need(exchange_is_local(c));
-	cred_init(&t.text, 2 * JWT_MAX);
+	cred_init(&t.text, ASSERTION_MAX);
 	st = put_jwt(&t.text, c, parts[AUTH_PART_SECRET], now_s);
 	if (st != ST_OK) {
 		cred_done(&t.text);
@@ -125,7 +127,7 @@ make_assertion(struct exchange *x, const struct auth_conf *c, const struct str *
 	CLEANUP(cred_done) struct cred jwt = { 0 };
 	enum status st;
 
-	cred_init(&jwt, 2 * JWT_MAX);
+	cred_init(&jwt, ASSERTION_MAX);
 	st = put_jwt(&jwt, c, parts[AUTH_PART_SECRET], x->job.now_s);
 	if (st != ST_OK)
 		return st;
@@ -261,7 +263,7 @@ exchange_make(struct exchange *x, const struct auth_conf *c, const struct str *p
 				    .head = &x->head,
 				    .uri = &x->uri };
 	cred_init(&x->form, FORM_MAX);
-	cred_init(&x->job.space, 4 * JWT_MAX);
+	cred_init(&x->job.space, SPACE_MAX);
 	st = split_url(x, c->token_url, a);
 	if (st == ST_OK)
 		st = make_body(x, c, parts);

@@ -219,22 +219,22 @@ sealed_memfd(struct str value)
 }
 
 static enum status
-ask_rotate(struct rotate_call *c, const struct lease_wish *wish, uint32_t version,
-	   int memfd)
+ask_rotate(struct rotate_call *c, const struct rotate_wish *wish, int memfd)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
-	const int both[] = { wish->sandbox, memfd };
+	const struct lease_wish *of = &wish->of;
+	const int both[] = { of->sandbox, memfd };
 	struct str body;
 	enum status st;
 
 	buf_init(&b, ask_rule(ASK_ROTATE)->size);
-	wire_put_str(&b, wish->connector);
-	wire_put_str(&b, wish->conf->vault[AUTH_PART_SECRET]);
-	buf_put_u32(&b, version);
+	wire_put_str(&b, of->connector);
+	wire_put_str(&b, of->conf->vault[AUTH_PART_SECRET]);
+	buf_put_u32(&b, wish->version);
 	st = buf_finish(&b, &body);
 	if (st != ST_OK)
 		return st;
-	if (wish->sandbox >= 0)
+	if (of->sandbox >= 0)
 		return ask_call(c->line, ASK_ROTATE, ASK_LOAD(body, both, 2),
 				on_rotated, c, &c->seq);
 	return ask_call(c->line, ASK_ROTATE, ASK_LOAD(body, &memfd, 1), on_rotated, c,
@@ -242,8 +242,8 @@ ask_rotate(struct rotate_call *c, const struct lease_wish *wish, uint32_t versio
 }
 
 enum status
-rotate_begin(struct connector *all, const struct lease_wish *wish, uint32_t version,
-	     struct str value, rotate_fn fn, void *ctx, struct rotate_call **ret_c)
+rotate_begin(struct connector *all, const struct rotate_wish *wish, rotate_fn fn,
+	     void *ctx, struct rotate_call **ret_c)
 {
 	struct rotate_call *c;
 	enum status st;
@@ -252,7 +252,7 @@ rotate_begin(struct connector *all, const struct lease_wish *wish, uint32_t vers
 	if (all->keeper == NULL)
 		return ST_NO_KEEPER;
 	c = calloc(1, sizeof *c);
-	memfd = sealed_memfd(value);
+	memfd = sealed_memfd(wish->value);
 	if (c == NULL || memfd < 0) {
 		if (memfd >= 0)
 			(void)close(memfd);
@@ -262,7 +262,7 @@ rotate_begin(struct connector *all, const struct lease_wish *wish, uint32_t vers
 	*c = (struct rotate_call){
 		.all = all, .line = all->keeper, .fn = fn, .ctx = ctx
 	};
-	st = ask_rotate(c, wish, version, memfd);
+	st = ask_rotate(c, wish, memfd);
 	(void)close(memfd);
 	if (st != ST_OK) {
 		free(c);

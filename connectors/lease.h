@@ -35,12 +35,19 @@ void lease_cancel(struct lease_call *c); /* fn won't come; NULL is fine */
 void lease_views(const struct lease *l, struct str ret_parts[AUTH_PARTS]);
 void lease_done(struct lease *l); /* fine twice, and on a zeroed one */
 
-/* A new value of the secret, durable before fn says ST_OK.  value is copied. */
 typedef void (*rotate_fn)(void *ctx, enum status st);
 struct rotate_call;
-enum status rotate_begin(struct connector *all, const struct lease_wish *wish,
-			 uint32_t version, struct str value, rotate_fn fn, void *ctx,
-			 struct rotate_call **ret_c) MUSTCHECK;
+
+struct rotate_wish {
+	struct lease_wish of; /* whose secret; its parts are not read */
+	uint32_t version;     /* that the value replaces */
+	struct str value;
+};
+
+/* A new value of the secret, durable before fn says ST_OK.  The wish is not kept, and its
+ * value is copied. */
+enum status rotate_begin(struct connector *all, const struct rotate_wish *wish,
+			 rotate_fn fn, void *ctx, struct rotate_call **ret_c) MUSTCHECK;
 void rotate_cancel(struct rotate_call *c);
 
 #endif

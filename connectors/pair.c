@@ -31,7 +31,9 @@ pair_octet(struct str *text, bool plus_is_space)
 		return (char)(hi << 4 | lo);
 	}
 	*text = str_skip(*text, 1);
-	return c == '+' && plus_is_space ? ' ' : c;
+	if (c == '+' && plus_is_space)
+		return ' ';
+	return c;
 }
 
 /* Octets are compared decoded, without the blanks that some servers drop in front. */

@@ -321,6 +321,15 @@ patience(const struct turn *t)
 						       : OPT_RESPONSE_HEAD_TIMEOUT);
 }
 
+static bool
+is_upstream_late(const struct turn *t)
+{
+	if (is_stalled(t, t->leg))
+		return true;
+	return !t->front->is_blocked && !t->leg->is_blocked &&
+	       now(t) - t->since_ms > patience(t);
+}
+
 void
 turn_tick(struct turn *t)
 {
@@ -328,9 +337,6 @@ turn_tick(struct turn *t)
 		return; /* asks have deadlines, and the worker has a clock of its own */
 	if (is_stalled(t, t->front))
 		turn_break(t, ST_TIMEOUT);
-	else if (is_stalled(t, t->leg))
-		turn_refuse(t, ST_UPSTREAM_TIMEOUT);
-	else if (!t->front->is_blocked && !t->leg->is_blocked &&
-		 now(t) - t->since_ms > patience(t))
+	else if (is_upstream_late(t))
 		turn_refuse(t, ST_UPSTREAM_TIMEOUT);
 }

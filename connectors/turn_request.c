@@ -361,21 +361,26 @@ get_token(struct turn *t)
 		turn_refuse(t, st);
 }
 
+/* A certificate is for the handshake, all else for a request on what is open. */
+static bool
+lacks_lease(const struct turn *t)
+{
+	if (t->conf.kind == AUTH_MTLS)
+		return t->leg == NULL && !t->has_lease;
+	return t->leg != NULL && auth_reads(&t->conf) != 0 &&
+	       lane_lease(t->lane) == NULL;
+}
+
 void
 turn_step(struct turn *t)
 {
-	bool reads = auth_reads(&t->conf) != 0;
-	bool is_mtls = t->conf.kind == AUTH_MTLS;
-
 	need(t->state == TURN_OPEN);
-	if (is_mtls && t->leg == NULL && !t->has_lease)
+	if (lacks_lease(t))
 		take_lease(t);
 	else if (t->leg == NULL)
 		open_upstream(t);
 	else if (auth_has_exchange(&t->conf) && !t->has_bond)
 		get_token(t);
-	else if (reads && !is_mtls && lane_lease(t->lane) == NULL)
-		take_lease(t);
 	else
 		turn_forward(t);
 }

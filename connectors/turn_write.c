@@ -180,35 +180,43 @@ make_job(struct turn *t, struct auth_job *j)
 	return t->rinse.words != NULL ? ST_OK : find_words(t, j);
 }
 
+/* What goes on, and the job that changes it: the job points at the other two. */
+struct outgoing {
+	struct auth_job job;
+	struct head head;
+	struct uri target;
+};
+
 /* The credential lives from here to the end of this call. */
 static enum status
-put_request(struct turn *t, struct auth_job *j)
+put_request(struct turn *t, struct outgoing *o)
 {
-	struct head out;
-	struct uri target = t->target;
-	struct side_msg m = { .head = &out,
-			      .uri = &target,
+	struct auth_job *j = &o->job;
+	struct side_msg m = { .head = &o->head,
+			      .uri = &o->target,
 			      .is_https = !t->is_plain,
 			      .is_ws = t->is_ws,
 			      .is_whole = t->request_ends && !t->is_ws };
-	enum status st = make_head(t, &out);
+	enum status st = make_head(t, &o->head);
 
-	j->head = &out;
-	j->uri = &target;
+	o->target = t->target;
+	j->head = &o->head;
+	j->uri = &o->target;
 	if (st != ST_OK)
 		return st;
 	auth_strip(j);
 	st = auth_write(j);
 	if (st != ST_OK)
 		return st;
-	out.length = t->is_gathered ? j->body.n : out.length;
+	if (t->is_gathered)
+		o->head.length = j->body.n;
 	m.last = j->last;
 	m.last_n = j->last_n;
 	side_put_head(t->leg, &m);
 	if (t->is_gathered) {
 		if (j->body.n > 0)
 			side_put_body(t->leg, j->body);
-		side_put_end(t->leg, &out, NULL);
+		side_put_end(t->leg, &o->head, NULL);
 	}
 	/* Views of the credential end with it: what isn't sent is copied. */
 	st = side_flush(t->leg);
@@ -218,14 +226,14 @@ put_request(struct turn *t, struct auth_job *j)
 void
 turn_forward(struct turn *t)
 {
-	struct auth_job j;
-	enum status st = make_job(t, &j);
+	struct outgoing o;
+	enum status st = make_job(t, &o.job);
 
 	if (st == ST_OK && t->conf.kind != AUTH_PASSTHROUGH)
 		st = record(t);
 	if (st == ST_OK)
-		st = put_request(t, &j);
-	auth_job_done(&j);
+		st = put_request(t, &o);
+	auth_job_done(&o.job);
 	if (st != ST_OK)
 		turn_refuse(t, st);
 	else
