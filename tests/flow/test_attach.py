@@ -147,6 +147,7 @@ def test_what_a_detached_sandbox_has_open_ends_without_a_refusal(gate, namespace
                             .encode())
         origin.settimeout(5)
         host = origin.accept()[0]
+        g.wait_rows(kind="tunnel_start")  # the kernel accepts before the worker knows of it
         assert g.admin("POST", "/v1/detach", {"id": "box"})[0] == 200
         host.settimeout(5)
         assert host.recv(1) == b""

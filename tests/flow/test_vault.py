@@ -328,6 +328,7 @@ class Terminal:
     def __init__(self, g, *words):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # what runs in the background ignores it
             os.execv(BIN / "sandgate", ["sandgate", "vault", words[0], "-c", str(g.file), *words[1:]])
         self.said = b""
 
