@@ -48,7 +48,9 @@ on_rotated(void *ctx, enum status st)
 
 	b->rotating = NULL;
 	b->is_durable = st == ST_OK;
-	if (st != ST_OK)
+	if (st == ST_OK)
+		token_forget_refresh(&b->token); /* the vault's from now on */
+	else
 		log_error(&b->all->role.log,
 			  "connector %.*s: its new refresh token is not in the vault "
 			  "yet: "
@@ -106,10 +108,12 @@ read_answer(struct bond *b)
 	lease_views(&b->lease, parts);
 	b->is_durable = !is_new_refresh(b, &t, parts);
 	keep_token(b, &t);
-	if (b->is_durable)
+	if (b->is_durable) {
+		token_forget_refresh(&b->token);
 		bond_finish(b, ST_OK);
-	else
+	} else {
 		rotate(b);
+	}
 }
 
 /* The leg's events. */

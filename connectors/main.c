@@ -63,6 +63,9 @@ on_tick(void *ctx)
 
 	lanes_tick(all);
 	upstream_tick(all);
+	/* What hosts sent lately, echoes of credentials perhaps: views of it are gone. */
+	OPENSSL_cleanse(all->flow.space, all->flow.space_n);
+	OPENSSL_cleanse(all->clean, all->clean_n);
 	if (!list_is_empty(&all->lanes) || !list_is_empty(&all->upstreams))
 		connector_wake(all);
 }
@@ -274,13 +277,38 @@ connector_done(struct connector *all)
 	free(all->gauges);
 }
 
-/* Answers of token services are parsed by a library that frees what it read. */
+/* Libraries free what they have read, and leave it there. */
 static void
 wipe_and_free(void *p)
 {
 	if (p != NULL)
 		OPENSSL_cleanse(p, malloc_usable_size(p));
 	free(p);
+}
+
+/* OpenSSL's buffers hold what was read, decrypted. */
+static void *
+crypto_new(size_t n, const char *file, int line)
+{
+	(void)file;
+	(void)line;
+	return malloc(n);
+}
+
+static void *
+crypto_again(void *p, size_t n, const char *file, int line)
+{
+	(void)file;
+	(void)line;
+	return realloc(p, n);
+}
+
+static void
+crypto_free(void *p, const char *file, int line)
+{
+	(void)file;
+	(void)line;
+	wipe_and_free(p);
 }
 
 int
@@ -296,6 +324,7 @@ main(void)
 	enum status st = jail_early(ROLE_CONNECTOR, 0);
 
 	json_set_alloc_funcs(malloc, wipe_and_free);
+	need(CRYPTO_set_mem_functions(crypto_new, crypto_again, crypto_free) == 1);
 	/* Requests take and give back blocks of 100 KiB and more: a heap that is cut and
 	 * grown each time costs more than all else that is done for them. */
 	(void)mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);

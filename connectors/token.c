@@ -1,6 +1,7 @@
 #include "connectors/token.h"
 
 #include <jansson.h>
+#include <openssl/crypto.h>
 #include <time.h>
 
 #include "proxy/base/num.h"
@@ -201,4 +202,12 @@ token_done(struct token_held *t)
 {
 	cred_done(&t->text);
 	*t = (struct token_held){ .expires_s = 0 };
+}
+
+void
+token_forget_refresh(struct token_held *t)
+{
+	if (t->refresh.n > 0)
+		OPENSSL_cleanse(t->text.p + (t->refresh.p - t->text.p), t->refresh.n);
+	t->refresh = STR("");
 }

@@ -30,5 +30,6 @@ bool token_parse_time(struct str s, uint64_t *ret_s) MUSTCHECK;
 /* Good for a request that starts now: not within skew_s of its end. */
 bool token_is_fresh(const struct token_held *t, uint64_t now_s, uint64_t skew_s);
 void token_done(struct token_held *t);
+void token_forget_refresh(struct token_held *t); /* wipes it alone */
 
 #endif

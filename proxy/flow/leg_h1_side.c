@@ -1,7 +1,9 @@
+#include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 
 #include "proxy/base/enc.h"
+#include "proxy/base/num.h"
 #include "proxy/flow/leg_h1_in.h"
 #include "proxy/http/h1_write.h"
 
@@ -92,6 +94,19 @@ put_fields(struct gather *to, struct str text, const struct side_msg *m)
 	gather_copy(to, end);
 }
 
+/* A credential may stand in the target.  What would grow would leave a copy behind. */
+static void
+write_request(struct leg_h1 *g, const struct side_msg *m, const struct h1_frame *frame)
+{
+	uint16_t port = g->leg.is_https ? 443 : 80;
+
+	buf_clear(&g->scratch);
+	if (g->leg.flow->gather.wipes)
+		(void)buf_space(&g->scratch, num_min(2 * g->leg.flow->limits.head,
+						     LEG_H1_SCRATCH_MAX));
+	h1_write_request(&g->scratch, m->head, m->uri, port, frame);
+}
+
 static void
 put_head(struct side *s, const struct side_msg *m)
 {
@@ -110,13 +125,13 @@ put_head(struct side *s, const struct side_msg *m)
 		frame.body = BODY_NONE;
 	g->asked_frame = (uint8_t)frame.body;
 	frame.keeps_expect = m->head->expects_continue;
-	buf_clear(&g->scratch);
-	h1_write_request(&g->scratch, m->head, m->uri, g->leg.is_https ? 443 : 80,
-			 &frame);
+	write_request(g, m, &frame);
 	if (st != ST_OK || buf_finish(&g->scratch, &text) != ST_OK)
 		fail(g, st != ST_OK ? st : ST_NOMEM);
 	else
 		put_fields(gather_of(g), text, m);
+	if (g->leg.flow->gather.wipes)
+		OPENSSL_cleanse(g->scratch.p, g->scratch.len);
 }
 
 static bool

@@ -403,10 +403,11 @@ write_round(struct stream *s, struct place *at, size_t *taken)
 
 	while (round > 0 && at->n > 0) {
 		struct str r = record_of(s->room, at->v, at->n, at->skip);
-		size_t k = 0;
+		size_t k = 0, copied = r.p == s->room->text ? r.n : 0;
 		r = str_head(r, round);
 		int rc = SSL_write_ex(s->ssl, r.p, r.n, &k);
-		if (rc != 1 || s->is_broken) /* our BIO is never full */
+		OPENSSL_cleanse(s->room->text, copied); /* heads with credentials */
+		if (rc != 1 || s->is_broken)            /* our BIO is never full */
 			return failed(s, ST_TLS_BROKEN);
 		move(at, k);
 		*taken += k;

@@ -52,12 +52,20 @@ class Wrath(systems.Echo):
         return Answer(503, self.shown(r), [("X-Echo", r.one("authorization"))])
 
 
+class Quiet(systems.System):
+    """Shows nothing."""
+
+    def answer(self, r):
+        r.read()
+        return Answer(200, b"done")
+
+
 class Many:
-    def __init__(self, folder, groups="abcde"):
+    def __init__(self, folder, groups="abcde", echo=systems.Echo, wrath=Wrath):
         for path in (folder, *folder.parents):  # the gateway's own user reads the company's CA
             if path.stat().st_uid == os.geteuid() and path != path.parent:
                 path.chmod(path.stat().st_mode | 0o055)
-        common = word(9)
+        common, self.echo, self.wrath = word(9), echo, wrath
         self.folder, self.groups, self.received, self.open = folder, groups, [], []
         self.marks = {(g, what): common + word(7) for g in groups for what in ("secret", "token")}
         self.needles = Needles(common.encode(), {name: mark.encode() for name, mark in self.marks.items()})
@@ -87,7 +95,7 @@ class Many:
                                 "addresses": ["127.0.0.0/8"], "allow": PATHS, "auth": {"secret": f"{name}/secret", **auth}})
 
     def build(self, g):
-        echo, firm = systems.Echo, self.firm(g)
+        echo, firm = self.echo, self.firm(g)
         login = f"login-{g}.example.test"
         tokens = self.systems[f"login-{g}"] = firm.systems[login] = Tokens(self, g)
         url = {"token_url": f"https://{login}:{firm.port}/token", "client_id": "agents"}
@@ -96,7 +104,7 @@ class Many:
         self.connector("field", g, lambda s: echo(systems.field("X-Api-Key", s)), {"kind": "header", "name": "X-Api-Key"})
         self.connector("query", g, lambda s: echo(systems.parameter("key", s)), {"kind": "query", "name": "key"})
         self.connector("path", g, lambda s: echo(systems.in_path("/bot", s)), {"kind": "path", "prefix": "/bot"})
-        self.connector("wrath", g, lambda s: Wrath(systems.bearer(s)), {"kind": "bearer"})
+        self.connector("wrath", g, lambda s: self.wrath(systems.bearer(s)), {"kind": "bearer"})
         self.connector("crm", g, lambda s: echo(tokens.check_bearer), {"kind": "oauth2_client_credentials", **url}, tokens.client_secret)
         self.connector("mail", g, lambda s: echo(tokens.check_bearer), {"kind": "oauth2_refresh", **url}, tokens.refresh)
         bucket = systems.S3()
