@@ -77,9 +77,12 @@ def test_upgrades_to_anything_else_are_not_carried(battery):
 
 
 def test_the_http2_preface_is_no_http1_request(battery):
-    """Elsewhere it begins HTTP/2: flow/test_h2.py."""
+    """Nor is what only begins like it; the whole one begins HTTP/2: flow/test_h2.py."""
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
-    http(battery, [("preface", preface, "bad_version"), ("its first line", preface[:18], "bad_version")], ABSOLUTE)
+    ask = b"GET / HTTP/1.1\r\nHost: ok.example.test\r\n\r\n"
+    http(battery, [("its first line, then a request", preface[:18] + ask, "bad_version"),
+                   ("its first line with a field", preface[:16] + b"Host: ok.example.test\r\n\r\n", "bad_version")],
+         ABSOLUTE)
 
 
 def test_chunks_have_one_form(battery):
