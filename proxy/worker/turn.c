@@ -116,7 +116,7 @@ flush_front(struct turn *t)
 static bool
 is_through(const struct turn *t)
 {
-	if (t->state == TURN_CARRY)
+	if (t->state == TURN_CARRY && t->leg != NULL)
 		return t->up.is_over && t->down.is_over && !t->front->is_blocked &&
 		       !t->leg->is_blocked;
 	return t->state == TURN_FORWARD && t->down.is_over;
