@@ -190,6 +190,14 @@ distance(struct str a, struct str b)
 	return before[b.n];
 }
 
+static bool
+is_before(struct str a, struct str b)
+{
+	int c = memcmp(a.p, b.p, num_min(a.n, b.n));
+
+	return c < 0 || (c == 0 && a.n < b.n);
+}
+
 struct str
 report_nearest(struct str typed, struct str words)
 {
@@ -205,7 +213,10 @@ report_nearest(struct str typed, struct str words)
 		size_t d = distance(typed, word);
 		/* A third of the word wrong is still a mistake, more is another word.
 		 */
-		if (d < least && d <= 1 + num_max(typed.n, word.n) / 3) {
+		if (d > least || d > 1 + num_max(typed.n, word.n) / 3)
+			continue;
+		/* Of those equally near the first by name: their order is a map's. */
+		if (d < least || is_before(word, best)) {
 			least = d;
 			best = word;
 		}
