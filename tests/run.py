@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -178,6 +179,8 @@ def absences():
 
 
 def main():
+    # What a shell starts in the background ignores SIGINT, and so would all that is tried.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = argparse.ArgumentParser()
     parser.add_argument("parts", nargs="*")
     parser.add_argument("--seconds", default=None)
