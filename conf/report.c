@@ -216,7 +216,7 @@ report_nearest(struct str typed, struct str words)
 		if (d > least || d > 1 + num_max(typed.n, word.n) / 3)
 			continue;
 		/* Of those equally near the first by name: their order is a map's. */
-		if (d < least || is_before(word, best)) {
+		if (best.p == NULL || d < least || is_before(word, best)) {
 			least = d;
 			best = word;
 		}
