@@ -62,7 +62,12 @@ on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *ctx)
 {
 	struct h2 *h = ctx;
 
-	(void)session;
+	/* Nothing is awaited any more: what comes all the same must not be heard or not
+	 * as its bytes happen to arrive. */
+	if (h->is_closing && !nghttp2_session_want_read(session)) {
+		h->why = ST_END;
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	}
 	if (hd->type != NGHTTP2_CONTINUATION)
 		h->head_ms = 0; /* the one before is over, well or not */
 	if (is_idle(h, hd) && !h2_flood_idle(&h->flood, h->now_ms))
