@@ -101,7 +101,9 @@ struct exchange {
 	uint32_t rule;      /* that decided, or RULE_NONE */
 	enum policy_action action;
 	uint32_t connector; /* as policy_answer has it, or CONNECTOR_NONE */
-	bool observed;      /* allowed only because of observe */
+	/* Of one that a policy before this one allowed; then connector is CONNECTOR_NONE. */
+	struct str connector_was;
+	bool observed;                     /* allowed only because of observe */
 	bool is_held, is_started, is_done; /* is_started: a START was recorded */
 	bool is_resumed;                   /* the filter that held has its answer */
 	uint8_t at;                        /* the filter that said HOLD */

@@ -224,9 +224,10 @@ connector_of(const struct conn *c, const struct exchange *x)
 	size_t n = 0;
 	const struct image_connector *all = image_connectors(im, &n);
 
-	if (x->action != ACTION_CONNECTOR || x->connector >= n)
-		return (struct str){ "", 0 };
-	return image_str(im, all[x->connector].name);
+	if (x->action != ACTION_CONNECTOR)
+		return STR("");
+	return x->connector < n ? image_str(im, all[x->connector].name)
+				: x->connector_was;
 }
 
 enum status

@@ -251,10 +251,27 @@ turn_cut(struct turn *t)
 	turn_over(t);
 }
 
+/* The row at its end names it, also when the new policy has none of that name. */
+static void
+remember_connector(struct turn *t)
+{
+	size_t n = 0;
+	const struct image_connector *all;
+
+	if (!t->has_exchange || t->x.connector == CONNECTOR_NONE)
+		return;
+	/* The image by which it was allowed: the old one, which still is there. */
+	all = image_connectors(t->x.image, &n);
+	if (t->x.connector < n)
+		t->x.connector_was = arena_copy(
+			&t->arena, image_str(t->x.image, all[t->x.connector].name));
+}
+
 /* A request is judged anew by its next phase anyway; one that runs may finish. */
 void
 turn_judge(struct turn *t)
 {
+	remember_connector(t);
 	/* They count the rules and connectors of the old policy. */
 	t->x.rule = RULE_NONE;
 	t->x.connector = CONNECTOR_NONE;
