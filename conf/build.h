@@ -61,6 +61,9 @@ void build_options_group(struct build *b, const struct node *group, void *ctx);
 uint64_t build_number(struct build *b, enum option opt); /* after the options */
 
 void build_listeners(struct build *b, const struct node *n, void *ctx);
+/* Its `tls`: the names of its certificate. */
+void build_listener_tls(struct build *b, const struct node *n,
+			struct image_listener *l);
 void build_resolver(struct build *b, const struct node *n, void *ctx);
 void build_upstream_proxy(struct build *b, const struct node *n, void *ctx);
 void build_connectors_gather(struct build *b, const struct node *n, void *ctx);

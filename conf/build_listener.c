@@ -4,6 +4,7 @@
 
 struct listener {
 	struct image_listener image;
+	const struct node *tls; /* NULL: none */
 	bool has_kind, has_address;
 };
 
@@ -61,10 +62,10 @@ on_tproxy(struct build *b, const struct node *n, void *ctx)
 static void
 on_tls(struct build *b, const struct node *n, void *ctx)
 {
-	(void)ctx;
-	report_error(b->report, n->key_at,
-		     "TLS on a listener is not available in this version; listen on "
-		     "loopback");
+	struct listener *l = ctx;
+
+	(void)b;
+	l->tls = n;
 }
 
 static const struct build_field fields[] = {
@@ -85,6 +86,21 @@ check_twin(struct build *b, const struct node *n, const struct image_listener *l
 				     "another listener has this address");
 }
 
+/* What a transparent listener gets is the sandbox's own TLS with a host. */
+static void
+check_tls(struct build *b, struct listener *l)
+{
+	bool fits = l->image.kind == LISTENER_PROXY ||
+		    l->image.kind == LISTENER_OPENSANDBOX;
+
+	if (l->tls == NULL || !l->has_kind)
+		return;
+	if (fits)
+		build_listener_tls(b, l->tls, &l->image);
+	else
+		report_error(b->report, l->tls->key_at, "tls is for proxy listeners");
+}
+
 static void
 on_listener(struct build *b, const struct node *n, void *ctx)
 {
@@ -103,6 +119,7 @@ on_listener(struct build *b, const struct node *n, void *ctx)
 		report_error(b->report, n->at, "`name` is missing");
 	if (l.image.tproxy && l.image.kind != LISTENER_TRANSPARENT)
 		report_error(b->report, n->at, "tproxy is for transparent listeners");
+	check_tls(b, &l);
 	check_twin(b, n, &l.image);
 	(void)draft_add(b->draft, IMAGE_LISTENERS, &l.image);
 }

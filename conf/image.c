@@ -155,6 +155,18 @@ image_listeners(const struct image *im, size_t *ret_n)
 	return image_table(im, IMAGE_LISTENERS, ret_n);
 }
 
+const struct image_listener *
+image_listener_by_name(const struct image *im, struct str name)
+{
+	size_t n;
+	const struct image_listener *l = image_listeners(im, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(image_str(im, l[i].name), name))
+			return &l[i];
+	return NULL;
+}
+
 const struct image_sandbox *
 image_sandboxes(const struct image *im, size_t *ret_n)
 {

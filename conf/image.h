@@ -24,6 +24,9 @@ enum listener_kind {
 	LISTENER_OPENSANDBOX
 };
 
+/* In one certificate, and their text together. */
+enum { LISTENER_NAMES_MAX = 16, LISTENER_NAMES_TEXT = 1000 };
+
 #define AUTH(name, word, needs, takes, help) AUTH_##name,
 enum auth_kind {
 #include "conf/auth_kinds.def"
@@ -59,6 +62,8 @@ struct image_listener {
 	uint8_t kind;   /* enum listener_kind */
 	uint8_t tproxy; /* TPROXY instead of REDIRECT */
 	uint8_t end[2];
+	/* Words: what its certificate says, as mint writes hosts.  None: no TLS. */
+	uint32_t names, names_n;
 };
 
 struct image_sandbox {
@@ -204,7 +209,7 @@ uint32_t image_connector_by_name(const struct image *im,
 				 struct str name); /* or CONNECTOR_NONE */
 /* The fields of request_add and response_add. */
 const struct image_header_line *image_headers(const struct image *im, uint32_t first);
-/* One word of users, request_strip or response_strip: first + i. */
+/* One word of names, users, request_strip or response_strip: first + i. */
 struct str image_word(const struct image *im, uint32_t index);
 const struct image_limits *image_limits(const struct image *im, uint32_t index);
 const struct image_server *image_resolvers(const struct image *im, size_t *ret_n);
@@ -223,5 +228,7 @@ const struct image_sandbox *image_sandbox_by_source(const struct image *im,
 
 void image_put_rule(struct buf *b, const struct image *im,
 		    uint32_t rule); /* "file:line" or "-" */
+const struct image_listener *image_listener_by_name(const struct image *im,
+						    struct str name); /* or NULL */
 
 #endif

@@ -75,7 +75,9 @@ listeners_fit(const struct image *im)
 
 	for (size_t i = 0; i < n; i++)
 		if (!ref_fits(im, l[i].name) || !addr_fits(&l[i].addr) ||
-		    l[i].kind > LISTENER_OPENSANDBOX || l[i].port == 0)
+		    l[i].kind > LISTENER_OPENSANDBOX || l[i].port == 0 ||
+		    !range_fits(im, IMAGE_WORDS, l[i].names, l[i].names_n) ||
+		    l[i].names_n > LISTENER_NAMES_MAX)
 			return false;
 	return true;
 }

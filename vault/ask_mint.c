@@ -7,7 +7,7 @@
 enum { REFUSALS_PER_S = 10, REFUSALS_BURST = 20 };
 
 struct wish {
-	struct str host, point;
+	struct str host, point; /* MINT_LISTENER: the listener's name, not a host */
 	enum mint_way way;
 };
 
@@ -40,6 +40,15 @@ has_share(struct keeper_line *line)
 	return true;
 }
 
+/* The names are the operator's, not the worker's wish. */
+static bool
+has_listener(const struct keeper *k, struct str name)
+{
+	const struct image_listener *l = image_listener_by_name(k->role.image, name);
+
+	return l != NULL && l->names_n > 0;
+}
+
 static enum status
 judge(const struct keeper *k, struct keeper_line *line, const struct wish *w)
 {
@@ -47,10 +56,12 @@ judge(const struct keeper *k, struct keeper_line *line, const struct wish *w)
 
 	if (st != ST_OK)
 		return st;
-	if (!mint_is_host(w->host))
+	if (w->way != MINT_LISTENER && !mint_is_host(w->host))
 		return ST_BAD_HOST;
 	if (!role_has_ledger(&k->role))
 		return ST_NO_LEDGER;
+	if (w->way == MINT_LISTENER)
+		return has_listener(k, w->host) ? ST_OK : ST_DENIED;
 	if (w->way == MINT_REFUSAL)
 		return has_share(line) ? ST_OK : ST_LIMIT_RATE;
 	return permit_host(k->role.image, w->host) ? ST_OK : ST_DENIED;
@@ -59,12 +70,31 @@ judge(const struct keeper *k, struct keeper_line *line, const struct wish *w)
 static enum status
 write_row(struct keeper *k, const struct wish *w, enum status reason)
 {
+	static const char *const words[] = { "", "to be told a refusal",
+					     "for a listener" };
 	struct row row = role_row_begin(&k->role, ROW_MINT, NULL);
 
 	row.reason = reason;
-	row.host = w->host;
-	row.detail = w->way == MINT_INTERCEPT ? STR("") : STR("to be told a refusal");
+	if (w->way == MINT_LISTENER)
+		row.listener = w->host;
+	else
+		row.host = w->host;
+	row.detail = str_from(words[w->way]);
 	return role_row(&k->role, &row);
+}
+
+static enum status
+mint_listener(const struct keeper *k, const struct ca *ca, const struct wish *w,
+	      struct buf *leaf, const struct mint_time *t)
+{
+	const struct image *im = k->role.image;
+	const struct image_listener *l = image_listener_by_name(im, w->host);
+	struct str names[LISTENER_NAMES_MAX];
+	const struct mint_names all = { names, l->names_n };
+
+	for (uint32_t i = 0; i < l->names_n; i++)
+		names[i] = image_word(im, l->names + i);
+	return mint_put_listener(leaf, ca, &all, w->point, t);
 }
 
 static enum status
@@ -75,6 +105,8 @@ mint(struct keeper *k, const struct wish *w, struct buf *leaf)
 
 	if (ca == NULL)
 		return ST_VAULT_DAMAGED;
+	if (w->way == MINT_LISTENER)
+		return mint_listener(k, ca, w, leaf, &t);
 	return mint_put_leaf(leaf, ca, w->host, w->way, w->point, &t);
 }
 

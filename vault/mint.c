@@ -8,7 +8,13 @@
 #include "vault/x509_build.h"
 
 /* A refusal is read at once; an intercepted host is used for a working day. */
-enum { LIFE_S = 24 * 3600, REFUSAL_LIFE_S = 3600, NAME_MAX_N = 253, CN_MAX = 64 };
+enum {
+	LIFE_S = 24 * 3600,
+	REFUSAL_LIFE_S = 3600,
+	NAME_MAX_N = 253,
+	CN_MAX = 64,
+	NAMES_TEXT = 5000
+};
 
 static bool
 is_label(struct str s)
@@ -46,19 +52,32 @@ mint_is_host(struct str host)
 /* The characters of a name and of an address mean nothing to OpenSSL's reader of such
  * texts: no comma, no '@', no ':' but in an address behind "IP:". */
 static bool
-set_names(X509 *x, struct str host)
+put_names(struct buf *b, const struct mint_names *names)
 {
-	char text[NAME_MAX_N + 8], cn[CN_MAX + 1] = "sandgate";
 	struct addr a;
-	bool is_address = addr_parse(host, &a);
 
-	(void)snprintf(text, sizeof text, "%s:%.*s", is_address ? "IP" : "DNS",
-		       STR_ARG(host));
-	if (host.n <= CN_MAX)
-		(void)snprintf(cn, sizeof cn, "%.*s", STR_ARG(host));
-	return X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN", MBSTRING_ASC,
+	for (size_t i = 0; i < names->n; i++) {
+		buf_put(b, i == 0 ? STR("") : STR(","));
+		buf_put(b, addr_parse(names->v[i], &a) ? STR("IP:") : STR("DNS:"));
+		buf_put(b, names->v[i]);
+	}
+	return buf_cstr(b) != NULL;
+}
+
+static bool
+set_names(X509 *x, const struct mint_names *names)
+{
+	CLEANUP(buf_done) struct buf text = { 0 };
+	struct str first = names->v[0];
+	char cn[CN_MAX + 1] = "sandgate";
+
+	if (first.n <= CN_MAX)
+		(void)snprintf(cn, sizeof cn, "%.*s", STR_ARG(first));
+	buf_init(&text, NAMES_TEXT);
+	return put_names(&text, names) &&
+	       X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN", MBSTRING_ASC,
 					  (const unsigned char *)cn, -1, -1, 0) == 1 &&
-	       x509_extend(x, x, NID_subject_alt_name, text);
+	       x509_extend(x, x, NID_subject_alt_name, buf_cstr(&text));
 }
 
 /* A worker that asks for another point could sign nothing with it; still, no certificate
@@ -96,12 +115,12 @@ set_key(X509 *x, struct str point)
 }
 
 static bool
-build(X509 *x, const struct ca *ca, struct str host, struct str point,
+build(X509 *x, const struct ca *ca, const struct mint_names *names, struct str point,
       const struct x509_span *span)
 {
 	return x509_begin(x, span) && set_key(x, point) &&
 	       X509_set_issuer_name(x, X509_get_subject_name(ca->cert)) == 1 &&
-	       set_names(x, host) &&
+	       set_names(x, names) &&
 	       x509_extend(x, ca->cert, NID_basic_constraints, "critical,CA:FALSE") &&
 	       x509_extend(x, ca->cert, NID_key_usage, "critical,digitalSignature") &&
 	       x509_extend(x, ca->cert, NID_ext_key_usage, "serverAuth") &&
@@ -126,7 +145,7 @@ put_der(struct buf *b, X509 *x)
 static struct x509_span
 span_of(enum mint_way way, const struct mint_time *t)
 {
-	uint64_t life = way == MINT_INTERCEPT ? LIFE_S : REFUSAL_LIFE_S;
+	uint64_t life = way == MINT_REFUSAL ? REFUSAL_LIFE_S : LIFE_S;
 	struct x509_span span = { t->now - X509_BACKDATE, t->now + life };
 
 	if (t->until != 0 && t->until < span.to)
@@ -134,21 +153,40 @@ span_of(enum mint_way way, const struct mint_time *t)
 	return span;
 }
 
+static enum status
+put_leaf(struct buf *b, const struct ca *ca, const struct mint_names *names,
+	 struct str point, const struct x509_span *span)
+{
+	for (size_t i = 0; i < names->n; i++)
+		if (!mint_is_host(names->v[i]))
+			return ST_BAD_HOST;
+	if (!is_on_curve(point))
+		return ST_BAD_MESSAGE;
+	X509 *x = X509_new();
+	enum status st =
+		x != NULL && build(x, ca, names, point, span) ? ST_OK : ST_NOMEM;
+	if (st == ST_OK)
+		put_der(b, x);
+	X509_free(x);
+	return st == ST_OK ? b->st : st;
+}
+
 enum status
 mint_put_leaf(struct buf *b, const struct ca *ca, struct str host, enum mint_way way,
 	      struct str point, const struct mint_time *t)
 {
 	const struct x509_span span = span_of(way, t);
+	const struct mint_names names = { &host, 1 };
 
-	if (!mint_is_host(host))
-		return ST_BAD_HOST;
-	if (!is_on_curve(point))
-		return ST_BAD_MESSAGE;
-	X509 *x = X509_new();
-	enum status st =
-		x != NULL && build(x, ca, host, point, &span) ? ST_OK : ST_NOMEM;
-	if (st == ST_OK)
-		put_der(b, x);
-	X509_free(x);
-	return st == ST_OK ? b->st : st;
+	return put_leaf(b, ca, &names, point, &span);
+}
+
+enum status
+mint_put_listener(struct buf *b, const struct ca *ca, const struct mint_names *names,
+		  struct str point, const struct mint_time *t)
+{
+	const struct x509_span span = span_of(MINT_LISTENER, t);
+
+	need(names->n > 0 && names->n <= MINT_NAMES_MAX);
+	return put_leaf(b, ca, names, point, &span);
 }

@@ -1,16 +1,11 @@
 #include "proxy/worker/conn.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "proxy/io/sock.h"
-#include "proxy/io/synth.h"
 #include "proxy/worker/credentials.h"
 #include "proxy/worker/deny.h"
-#include "proxy/worker/peek.h"
-#include "proxy/worker/proxy_in.h"
 
 static enum status
 host_take(struct exchange *x, enum filter_budget what)
@@ -121,6 +116,8 @@ conn_close(struct conn *c)
 	c->is_closed = true;
 	if (c->owner != NULL)
 		c->owner->done(c);
+	if (c->ended != NULL)
+		c->ended(c->ended_ctx, c->is_reset);
 	loop_io_clear(&c->io);
 	if (c->is_lent)
 		(void)shutdown(c->io.fd, SHUT_RDWR);
@@ -147,6 +144,7 @@ conn_reset(struct conn *c)
 
 	if (c->is_closed)
 		return;
+	c->is_reset = true;
 	(void)setsockopt(c->io.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 	conn_close(c);
 }
@@ -297,161 +295,4 @@ conn_identify(struct conn *c, const struct who *who)
 		st = x.reason != ST_OK ? x.reason : ST_FILTER_FAILED;
 	exchange_done(&x);
 	return st;
-}
-
-/* Where a transparent connection was meant to go. */
-static enum status
-conn_origin(struct conn *c)
-{
-	char space[SYNTH_NAME_MAX];
-	struct str name;
-	struct addr a;
-	uint16_t port;
-	enum status st = sock_original(c->io.fd, &a, &port);
-
-	if (st != ST_OK)
-		return st;
-	if (!synth_is_address(&a) || c->w->synth == NULL)
-		return dest_from_addr(&a, port, &c->dest);
-	st = synth_find(c->w->synth, str_from(c->limit->id), &a, space, &name);
-	if (st ==
-	    ST_NOT_FOUND) /* a made-up one: it is nothing but a benchmark address */
-		return dest_from_addr(&a, port, &c->dest);
-	if (st != ST_OK)
-		return st;
-	c->is_own = str_eq(name, STR(SYNTH_PAGES_NAME));
-	return dest_from_host(name, port, &c->dest);
-}
-
-/* The only thing known about it: the operator who forgot to register it looks for that.
- */
-static void
-deny_stranger(struct conn *c)
-{
-	struct sockaddr_storage ss = { 0 };
-	socklen_t n = sizeof(ss);
-	struct exchange x;
-	struct buf b;
-	struct addr a;
-	uint16_t port;
-
-	conn_exchange(c, &x);
-	buf_init(&b, 64);
-	if (getpeername(c->io.fd, (struct sockaddr *)&ss, &n) == 0 &&
-	    addr_from_sockaddr((struct sockaddr *)&ss, &a, &port)) {
-		buf_put(&b, STR("from "));
-		addr_put(&b, &a);
-	}
-	if (b.st == ST_OK)
-		x.detail = str_of(b.p, b.len);
-	x.reason = ST_UNKNOWN_SANDBOX;
-	deny(c, &x);
-	buf_done(&b);
-}
-
-static void
-conn_begin_transparent(struct conn *c, const struct who *who)
-{
-	enum status st;
-
-	if (who == NULL) {
-		deny_stranger(c);
-		return;
-	}
-	st = conn_identify(c, who);
-	if (st == ST_OK)
-		st = conn_origin(c);
-	if (st != ST_OK)
-		deny_because(c, st);
-	else
-		peek_start(c, (struct str){ 0 });
-}
-
-static void
-conn_begin_proxy(struct conn *c, const struct who *who)
-{
-	enum status st = who == NULL ? ST_OK : conn_identify(c, who);
-
-	if (st != ST_OK)
-		deny_because(c, st);
-	else
-		proxy_in_start(c, (struct str){ 0 });
-}
-
-/* Over the worker's own limit nothing is allocated for it. */
-static void
-turn_away(struct worker *w, int fd)
-{
-	struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
-
-	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-	(void)close(fd);
-	stats_add(w->role.stats, STAT_LIMIT_CONNECTIONS, 1);
-}
-
-/* NULL: over the limit of all, or no memory; fd is closed. */
-static struct conn *
-conn_new(struct worker *w, int fd, uint16_t listener, enum conn_way way)
-{
-	bool fits =
-		limits_admit(&w->limits, worker_option(w, OPT_LIMIT_ALL_CONNECTIONS));
-	struct conn *c = fits ? calloc(1, sizeof(*c)) : NULL;
-
-	if (c == NULL) {
-		if (fits)
-			limits_leave(&w->limits);
-		turn_away(w, fd);
-		return NULL;
-	}
-	c->w = w;
-	c->serial = ++w->serial;
-	c->listener = listener;
-	c->way = (uint8_t)way;
-	c->who_fd = fd;
-	c->opened_ms = loop_now_ms(w->loop);
-	list_append(&w->conns, &c->link);
-	loop_io_init(&c->io, w->loop, fd, NULL, c);
-	stats_add(w->role.stats, STAT_OPEN, 1);
-	worker_wake(w);
-	return c;
-}
-
-enum status
-conn_branch(struct conn *from, int fd, const struct dest *d, struct conn **ret_c)
-{
-	const struct who *who = conn_who(from);
-	struct conn *c = conn_new(from->w, fd, from->listener, CONN_CONNECT);
-	enum status st = who == NULL ? ST_UNKNOWN_SANDBOX : ST_OK;
-
-	if (c == NULL)
-		return ST_LIMIT_CONNECTIONS;
-	c->form = FORM_CLOSE;
-	c->is_pinned = true;
-	c->dest = *d;
-	c->who_fd = fcntl(from->who_fd, F_DUPFD_CLOEXEC, 0);
-	if (c->who_fd < 0) {
-		c->who_fd = fd;
-		st = ST_NO_FILES;
-	}
-	if (st == ST_OK)
-		st = conn_identify(c, who);
-	if (st == ST_OK)
-		*ret_c = c;
-	else
-		conn_close(c);
-	return st;
-}
-
-void
-conn_begin(struct worker *w, int fd, const struct conn_entry *e)
-{
-	struct conn *c = conn_new(w, fd, e->listener, e->way);
-
-	if (c == NULL)
-		return;
-	const struct who *who = who_by_peer(w->role.who, fd, e->peer);
-	if (e->way == CONN_TRANSPARENT)
-		conn_begin_transparent(c, who);
-	else
-		conn_begin_proxy(c, who);
 }

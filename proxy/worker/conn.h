@@ -6,6 +6,8 @@
  *
  *	peek      first bytes of a transparent or pinned connection
  *	proxy_in  CONNECT, SOCKS5 and authentication on a proxy listener
+ *	porch     the listener's own TLS, until the handshake is done
+ *	veil      what is inside that TLS has a conn of its own, veil.h
  *	tunnel    carried unread
  *	visit     HTTP requests, visit_start()
  *
@@ -65,7 +67,11 @@ struct conn {
 	bool is_counted; /* limit->open has it */
 	bool is_pending; /* limit->pending has it */
 	bool is_lent;    /* another process holds the socket: close() ends nothing */
+	bool is_tls;     /* it came to its listener by TLS */
+	bool is_reset;   /* closed by conn_reset(): what was sent is not all */
 	bool is_closed;
+	void (*ended)(void *ctx, bool is_reset); /* who carries its bytes hears that */
+	void *ended_ctx;
 
 	/*
 	 * The destination so far.  Transparent: a literal or, behind a synthetic
@@ -94,6 +100,12 @@ void conn_begin(struct worker *w, int fd, const struct conn_entry *e);
  */
 enum status conn_branch(struct conn *from, int fd, const struct dest *d,
 			struct conn **ret_c) MUSTCHECK;
+/*
+ * What is inside the TLS of a proxy listener: a connection to that listener for which the
+ * outer one's limits count on.  Takes over fd.  Not ST_OK: there is none, and fd is
+ * closed.
+ */
+enum status conn_inside(struct conn *outer, int fd, struct conn **ret_c) MUSTCHECK;
 /* It is this sandbox: runs the chain's connection phase.  Anything but ST_OK: deny. */
 enum status conn_identify(struct conn *c, const struct who *who) MUSTCHECK;
 

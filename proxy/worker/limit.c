@@ -57,6 +57,16 @@ limit_fill(struct limit *l, const struct image *im, const struct who *w)
 	l->max = *image_limits(im, w->limits);
 }
 
+struct limit_bucket *
+limits_stranger(struct limits *all, const struct addr *a)
+{
+	struct str net = str_of(a->b, a->family == 4 ? 4 : 8);
+	/* Where we lie in memory is nobody's to know. */
+	uint64_t salt = (uint64_t)(uintptr_t)all;
+
+	return &all->strangers[num_hash(net, salt) % LIMIT_STRANGERS];
+}
+
 enum status
 limit_of(struct limits *all, const struct image *im, const struct who *w,
 	 struct limit **ret_l)

@@ -34,7 +34,11 @@ struct limit {
 	uint64_t placeholders_for;
 };
 
+enum { LIMIT_STRANGERS = 256 };
+
 struct limits {
+	/* Of addresses that no sandbox is known by; some share one. */
+	struct limit_bucket strangers[LIMIT_STRANGERS];
 	struct map by_id;
 	struct list records; /* struct limit */
 	size_t open;         /* connections of all, known or not yet known */
@@ -46,6 +50,9 @@ void limits_done(struct limits *all);
 /* One connection more, whosever it is.  False: max are open. */
 bool limits_admit(struct limits *all, size_t max) MUSTCHECK;
 void limits_leave(struct limits *all);
+
+/* What is left for an address; of IPv6, for its /64. */
+struct limit_bucket *limits_stranger(struct limits *all, const struct addr *a);
 
 /* The record of this sandbox, made if need be, held until limit_release().  ST_NOMEM,
  * ST_TOO_BIG. */

@@ -56,7 +56,7 @@ is_local(const struct conn *c)
 	struct addr a;
 	uint16_t port;
 
-	return getpeername(c->io.fd, (struct sockaddr *)&ss, &n) == 0 &&
+	return getpeername(c->who_fd, (struct sockaddr *)&ss, &n) == 0 &&
 	       addr_from_sockaddr((struct sockaddr *)&ss, &a, &port) &&
 	       addr_classify(&a) == ADDR_LOOPBACK;
 }
@@ -101,7 +101,7 @@ login_grant(struct conn *c, uint32_t handle)
 	struct who_table *table = c->w->role.who;
 	const struct who *who = who_by_handle(table, handle);
 	uint64_t cookie = 0;
-	enum status st = who == NULL ? ST_AUTH_FAILED : sock_cookie(c->io.fd, &cookie);
+	enum status st = who == NULL ? ST_AUTH_FAILED : sock_cookie(c->who_fd, &cookie);
 
 	if (st == ST_OK)
 		st = who_grant(table, cookie, handle);
@@ -147,7 +147,7 @@ login_start(struct conn *c, struct str id, struct str token, login_fn fn, void *
 	struct buf body;
 	enum status st;
 
-	if (!is_local(c))
+	if (!c->is_tls && !is_local(c))
 		return ST_AUTH_INSECURE;
 	if (c->w->control == NULL)
 		return ST_AUTH_FAILED;
@@ -160,7 +160,7 @@ login_start(struct conn *c, struct str id, struct str token, login_fn fn, void *
 	wire_put_str(&body, token);
 	st = body.st == ST_OK
 		     ? ask_call(l->line, ASK_WHO,
-				ASK_LOAD(str_of(body.p, body.len), &c->io.fd, 1),
+				ASK_LOAD(str_of(body.p, body.len), &c->who_fd, 1),
 				on_answer, l, &l->seq)
 		     : ST_AUTH_FAILED;
 	buf_done(&body);

@@ -14,7 +14,7 @@ struct login;
  * Called once, never from inside login_start(); the login is gone afterwards. */
 typedef void (*login_fn)(void *ctx, enum status st);
 
-/* ST_AUTH_INSECURE off loopback: the token would travel readable. */
+/* ST_AUTH_INSECURE off loopback without TLS: the token would travel readable. */
 enum status login_start(struct conn *c, struct str id, struct str token, login_fn fn,
 			void *ctx, struct login **ret_login) MUSTCHECK;
 void login_cancel(struct login *l); /* NULL is fine */

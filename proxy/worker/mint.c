@@ -13,6 +13,7 @@
 enum {
 	KEPT_MAX = 1000,    /* leaves to intercept with */
 	REFUSALS_MAX = 100, /* and to refuse with */
+	LISTENERS_MAX = 256,
 	HOST_MAX = 255,
 	CHAIN_MAX = 4, /* certificates in one answer */
 	POINT = 65,    /* X9.62, uncompressed */
@@ -306,19 +307,30 @@ is_stale(const struct leaf *l)
 	return l->cert != NULL && !l->is_told && clock_wall_us() >= l->until_us;
 }
 
+static void
+shelf_forget(struct shelf *s)
+{
+	size_t at = 0;
+	struct str host;
+	void *l;
+
+	list_each_safe (it, &s->order)
+		leaf_drop(LIST_OF(it, struct leaf, link));
+	while (map_next(&s->by_host, &at, &host, &l))
+		((struct leaf *)l)->is_passing = true;
+}
+
 void
 mint_forget(struct mint *m)
 {
-	for (size_t i = 0; i < MINT_WHYS; i++) {
-		struct shelf *s = &m->shelves[i];
-		size_t at = 0;
-		struct str host;
-		void *l;
-		list_each_safe (it, &s->order)
-			leaf_drop(LIST_OF(it, struct leaf, link));
-		while (map_next(&s->by_host, &at, &host, &l))
-			((struct leaf *)l)->is_passing = true;
-	}
+	for (size_t i = 0; i < MINT_WHYS; i++)
+		shelf_forget(&m->shelves[i]);
+}
+
+void
+mint_forget_listeners(struct mint *m)
+{
+	shelf_forget(&m->shelves[MINT_TO_LISTEN]);
 }
 
 bool
@@ -412,6 +424,7 @@ mint_new(struct loop *loop, struct ask_line *const *keeper, struct mint **ret_m)
 	list_init(&m->later);
 	shelf_init(&m->shelves[MINT_TO_INTERCEPT], MINT_TO_INTERCEPT, KEPT_MAX);
 	shelf_init(&m->shelves[MINT_TO_REFUSE], MINT_TO_REFUSE, REFUSALS_MAX);
+	shelf_init(&m->shelves[MINT_TO_LISTEN], MINT_TO_LISTEN, LISTENERS_MAX);
 	loop_timer_init(&m->again, loop, on_again, m);
 	st = make_key(m);
 	if (st == ST_OK)

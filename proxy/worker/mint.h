@@ -1,10 +1,11 @@
 #ifndef PROXY_WORKER_MINT_H
 #define PROXY_WORKER_MINT_H
 /*
- * mint: leaf certificates for the hosts that this worker intercepts, one P-256 key for
- * all of them, made when the worker starts, and one SSL_CTX (tls_server.h).  The
- * authority's key is the keeper's: a leaf is asked for (MINT), once however many
- * connections wait for it, and kept as long as it is valid, the least used go first.
+ * mint: leaf certificates for the hosts that this worker intercepts and for listeners
+ * that speak TLS themselves, one P-256 key for all of them, made when the worker starts,
+ * and one SSL_CTX (tls_server.h).  The authority's key is the keeper's: a leaf is asked
+ * for (MINT), once however many connections wait for it, and kept as long as it is
+ * valid, the least used go first.
  *
  * Leaves that only carry a refusal are kept apart, and fewer of them: the names are the
  * sandbox's choice, and must not drive out those that work is done with.
@@ -16,7 +17,12 @@
 #include "proxy/base/list.h"
 #include "proxy/io/ask.h"
 
-enum mint_why { MINT_TO_INTERCEPT, MINT_TO_REFUSE, MINT_WHYS }; /* as asks.def has it */
+enum mint_why { /* as asks.def has it */
+		MINT_TO_INTERCEPT,
+		MINT_TO_REFUSE,
+		MINT_TO_LISTEN,
+		MINT_WHYS
+};
 
 struct mint;
 
@@ -38,10 +44,13 @@ void mint_free(struct mint *m); /* nobody waits any more */
 
 /* The authority is another one: no leaf that was asked for before is kept. */
 void mint_forget(struct mint *m);
+/* The names of listeners may be others. */
+void mint_forget_listeners(struct mint *m);
 /* Is the leaf there, or asked for? */
 bool mint_has(const struct mint *m, struct str host, enum mint_why why);
-/* host: as dest_put_host() writes it, without brackets.  ST_OK: *ret_ssl is there.
- * ST_AGAIN: wait->fn will say, unless mint_cancel() comes first.  Else there is none. */
+/* host: as dest_put_host() writes it, without brackets; MINT_TO_LISTEN: the listener's
+ * name.  ST_OK: *ret_ssl is there.  ST_AGAIN: wait->fn will say, unless mint_cancel()
+ * comes first.  Else there is none. */
 enum status mint_ask(struct mint *m, struct str host, enum mint_why why,
 		     struct mint_wait *wait, SSL **ret_ssl) MUSTCHECK;
 void mint_cancel(struct mint_wait *wait);

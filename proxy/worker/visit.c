@@ -146,8 +146,9 @@ static const struct conn_owner visit_owner = {
 static struct front *
 front_of(const struct front_start *start, struct str seen)
 {
-	bool is_h2 = start->is_https ? str_eq(stream_alpn(start->stream), STR("h2"))
-				     : str_starts(seen, STR(H2_PREFACE));
+	bool is_h2 = stream_is_tls(start->stream)
+			     ? str_eq(stream_alpn(start->stream), STR("h2"))
+			     : str_starts(seen, STR(H2_PREFACE));
 
 	return is_h2 ? front_h2_new(start) : front_h1_new(start);
 }
@@ -163,7 +164,7 @@ begin(struct conn *c, struct stream *s, struct str seen)
 								   : &hooks,
 				     .limits = &c->w->front_limits,
 				     .ctx = v,
-				     .is_https = s != NULL };
+				     .is_https = s != NULL && c->way != CONN_PROXY };
 
 	if (v == NULL) {
 		deny_because(c, ST_NOMEM);

@@ -22,7 +22,8 @@ struct visit {
 };
 
 void visit_start(struct conn *c, struct str seen);
-/* The same inside TLS that was ended here for c->dest; s is moved away. */
+/* The same inside TLS that was ended here for c->dest, or that this proxy listener itself
+ * speaks; s is moved away. */
 void visit_start_stream(struct conn *c, struct stream *s);
 
 #endif

@@ -250,6 +250,7 @@ on_commit(void *ctx, const struct image *old)
 	(void)tls_roots_commit(&w->roots); /* legs go with their policy */
 	limits_renew(&w->limits, w->role.image, w->role.who);
 	pool_flush(w->pool, w->role.generation);
+	mint_forget_listeners(w->mint);
 	if (old == NULL)
 		return;
 	stats_add(w->role.stats, STAT_RELOADS, 1);

@@ -13,6 +13,10 @@
 static const char policy_text[] =
 	"state_dir: /tmp\n"
 	"resolver: {servers: [\"127.0.0.1\"]}\n"
+	"listeners:\n"
+	"  - {name: plain, kind: proxy, address: \"127.0.0.1:1\"}\n"
+	"  - {name: secure, kind: proxy, address: \"127.0.0.1:2\",\n"
+	"     tls: {names: [gw.test, 10.0.0.1]}}\n"
 	"policies:\n"
 	"  coding:\n"
 	"    allow:\n"

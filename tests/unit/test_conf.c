@@ -95,8 +95,26 @@ static const struct row rows[] = {
 	{ "listeners: [{name: a, kind: opensandbox, address: '127.0.0.1:1'}]\n",
 	  "t.yaml:1:29: opensandbox listeners are not available in this version\n" },
 	{ "listeners: [{name: a, kind: proxy, address: '127.0.0.1:1', tls: {}}]\n",
-	  "t.yaml:1:60: TLS on a listener is not available in this version; listen on "
-	  "loopback\n" },
+	  "" },
+	{ "listeners: [{name: a, kind: proxy, address: '[::]:1', tls: {}}]\n",
+	  "t.yaml:1:55: `names` is missing: what clients connect to when they come to "
+	  "this listener\n" },
+	{ "listeners: [{name: a, kind: dns, address: '127.0.0.1:1', tls: {}}]\n",
+	  "t.yaml:1:58: tls is for proxy listeners\n" },
+	{ "listeners: [{name: a, kind: proxy, address: '127.0.0.1:1', tls: {nmaes: "
+	  "a}}]\n",
+	  "t.yaml:1:66: unknown key `nmaes`; did you mean names?\n" },
+	{ "listeners: [{name: a, kind: proxy, address: '127.0.0.1:1', tls: {names: "
+	  "[a.test, '*.b.test', A.test, 'c:1', '::1', '[::1]', 010.0.0.1]}}]\n",
+	  "t.yaml:1:82: no pattern here: write each name that clients connect to\n"
+	  "t.yaml:1:94: `a.test` is there twice\n"
+	  "t.yaml:1:102: `c:1` is no host name and no address; ports and schemes do "
+	  "not "
+	  "belong here\n"
+	  "t.yaml:1:116: `::1` is there twice\n"
+	  "t.yaml:1:125: `010.0.0.1` is no host name and no address; ports and schemes "
+	  "do "
+	  "not belong here\n" },
 	{ "listeners: [{kind: dns}]\n", "t.yaml:1:13: `address` is missing\n"
 					"t.yaml:1:13: `name` is missing\n" },
 	/* hosts */
@@ -269,7 +287,9 @@ static const char all_values[] =
 	"resolver: {servers: [192.0.2.1, '192.0.2.2:5353', '::1'], "
 	"hosts: {build: [10.0.0.5, '::2'], a.test: 10.0.0.6}}\n"
 	"listeners: [{name: t, kind: transparent, address: "
-	"'[::]:15001', tproxy: true}]\n"
+	"'[::]:15001', tproxy: true}, {name: s, kind: proxy, address: '[::1]:2', tls: "
+	"{names: [GW.test., '2001:db8:0::1', 10.0.0.1]}}, {name: d, kind: proxy, "
+	"address: '[::1]:3', tls: {}}]\n"
 	"sandboxes:\n"
 	"  - {id: zeta, source: 10.0.0.1, user: u, agent: a, "
 	"session: s, policy: p, limits: {connections: 9}}\n"
@@ -316,9 +336,19 @@ listeners_and_sandboxes_arrive_in_the_image(void **state)
 
 	(void)state;
 	const struct image_listener *l = image_listeners(im, &n);
-	assert_int_equal(n, 1);
+	assert_int_equal(n, 3);
 	assert_int_equal(l->port, 15001);
 	assert_int_equal(l->tproxy, 1);
+	assert_int_equal(l->names_n, 0);
+	l = image_listener_by_name(im, STR("s"));
+	assert_int_equal(l->names_n, 3);
+	assert_true(str_eq(image_word(im, l->names), STR("gw.test")));
+	assert_true(str_eq(image_word(im, l->names + 1), STR("2001:db8::1")));
+	assert_true(str_eq(image_word(im, l->names + 2), STR("10.0.0.1")));
+	l = image_listener_by_name(im, STR("d"));
+	assert_int_equal(l->names_n, 1);
+	assert_true(str_eq(image_word(im, l->names), STR("::1")));
+	assert_null(image_listener_by_name(im, STR("x")));
 
 	const struct image_sandbox *s = image_sandbox_by_id(im, STR("zeta"));
 	assert_non_null(s);

@@ -328,6 +328,23 @@ leaves_are_for_hosts_that_some_policy_lets_out(void **state)
 }
 
 static void
+a_listener_gets_the_names_that_the_configuration_gives_it(void **state)
+{
+	struct keeper *k = *state;
+	X509 *x = NULL;
+
+	assert_int_equal(ask_mint(k, "secure", MINT_LISTENER, &x), ST_OK);
+	assert_int_equal(X509_check_host(x, "gw.test", 0, 0, NULL), 1);
+	assert_int_equal(X509_check_ip_asc(x, "10.0.0.1", 0), 1);
+	assert_int_equal(X509_check_host(x, "secure", 0, 0, NULL), 0);
+	X509_free(x);
+	assert_int_equal(ask_mint(k, "plain", MINT_LISTENER, &x), ST_DENIED);
+	assert_int_equal(ask_mint(k, "gw.test", MINT_LISTENER, &x), ST_DENIED);
+	assert_int_equal(ask_mint(k, "", MINT_LISTENER, &x), ST_DENIED);
+	assert_int_equal(ask_mint(k, "gw.test", MINT_INTERCEPT, &x), ST_DENIED);
+}
+
+static void
 a_line_that_talks_nonsense_is_hung_up(void **state)
 {
 	struct keeper *k = *state;
@@ -365,6 +382,7 @@ main(void)
 		CASE(without_a_ledger_nothing_is_given_out),
 		CASE(a_new_refresh_token_is_durable_and_an_older_one_is_no_base),
 		CASE(leaves_are_for_hosts_that_some_policy_lets_out),
+		CASE(a_listener_gets_the_names_that_the_configuration_gives_it),
 		CASE(a_file_or_variable_of_another_is_leased_like_a_secret),
 		CASE(a_line_that_talks_nonsense_is_hung_up),
 	};

@@ -310,6 +310,22 @@ leaves_of_the_authority_before_are_forgotten(void **state)
 }
 
 static void
+leaves_of_listeners_are_forgotten_alone(void **state)
+{
+	struct scene *s = *state;
+
+	assert_int_equal(call(s, 0, "a.test", MINT_TO_INTERCEPT), ST_AGAIN);
+	assert_int_equal(call(s, 1, "a.test", MINT_TO_LISTEN), ST_AGAIN);
+	run(s, 2, 5000);
+	assert_int_equal(call(s, 1, "a.test", MINT_TO_LISTEN), ST_OK);
+	mint_forget_listeners(s->mint);
+	assert_int_equal(call(s, 0, "a.test", MINT_TO_INTERCEPT), ST_OK);
+	assert_int_equal(call(s, 1, "a.test", MINT_TO_LISTEN), ST_AGAIN);
+	run(s, 1, 5000);
+	assert_int_equal(s->asked, 3);
+}
+
+static void
 hosts_of_impossible_length_are_refused(void **state)
 {
 	struct scene *s = *state;
@@ -389,6 +405,7 @@ main(void)
 		CASE(a_leaf_is_not_used_to_its_last_minute),
 		CASE(the_least_used_leaf_goes_first),
 		CASE(leaves_of_the_authority_before_are_forgotten),
+		CASE(leaves_of_listeners_are_forgotten_alone),
 		CASE(hosts_of_impossible_length_are_refused),
 		CASE(a_strict_client_takes_the_leaf_and_agrees_on_a_protocol),
 	};

@@ -113,6 +113,44 @@ a_leaf_verifies_for_its_host_and_no_other(void **state)
 }
 
 static void
+a_listener_gets_all_its_names_and_no_other(void **state)
+{
+	struct scene *s = *state;
+	CLEANUP(buf_done) struct buf b = { 0 };
+	const unsigned flags = X509_CHECK_FLAG_NEVER_CHECK_SUBJECT;
+	const struct mint_time t = { s->now, s->until };
+	struct str point = str_of(s->point, sizeof s->point), der;
+	struct str v[MINT_NAMES_MAX] = { STR("gw.test"), STR("10.0.0.1"),
+					 STR("2001:db8::1") };
+	struct mint_names names = { v, 3 };
+
+	buf_init(&b, MINT_DER_MAX);
+	assert_int_equal(mint_put_listener(&b, &s->ca, &names, point, &t), ST_OK);
+	assert_int_equal(buf_finish(&b, &der), ST_OK);
+	const unsigned char *at = (const unsigned char *)der.p;
+	X509 *x = d2i_X509(NULL, &at, (long)der.n);
+	assert_int_equal(verify(s, x, (time_t)s->now), X509_V_OK);
+	assert_int_equal(verify(s, x, (time_t)s->now + 23 * 3600), X509_V_OK);
+	assert_int_equal(X509_check_host(x, "gw.test", 0, flags, NULL), 1);
+	assert_int_equal(X509_check_host(x, "10.0.0.1", 0, flags, NULL), 0);
+	assert_int_equal(X509_check_ip_asc(x, "10.0.0.1", 0), 1);
+	assert_int_equal(X509_check_ip_asc(x, "2001:db8::1", 0), 1);
+	assert_int_equal(X509_check_ip_asc(x, "10.0.0.2", 0), 0);
+	X509_free(x);
+	/* As many and as long as a configuration may have. */
+	char long_name[64];
+	memset(long_name, 'a', sizeof long_name);
+	for (names.n = 0; names.n < MINT_NAMES_MAX; names.n++)
+		v[names.n] = str_of(long_name, 62);
+	buf_clear(&b);
+	assert_int_equal(mint_put_listener(&b, &s->ca, &names, point, &t), ST_OK);
+	assert_int_equal(buf_finish(&b, &der), ST_OK);
+	v[1] = STR("a.test,IP:10.0.0.9");
+	buf_clear(&b);
+	assert_int_equal(mint_put_listener(&b, &s->ca, &names, point, &t), ST_BAD_HOST);
+}
+
+static void
 a_leaf_lives_a_day_and_a_refusal_an_hour(void **state)
 {
 	struct scene *s = *state;
@@ -301,6 +339,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(a_leaf_verifies_for_its_host_and_no_other),
+		CASE(a_listener_gets_all_its_names_and_no_other),
 		CASE(a_leaf_lives_a_day_and_a_refusal_an_hour),
 		CASE(a_long_name_is_only_in_the_san),
 		CASE(what_is_no_host_gets_none),
