@@ -12,11 +12,10 @@
  * one may use the connector, and for this request, is judged here again.
  */
 #include "conf/policy.h"
-#include "proxy/base/list.h"
 #include "proxy/flow/front.h"
 #include "proxy/flow/leg.h"
 #include "proxy/flow/tls_roots.h"
-#include "proxy/io/role.h"
+#include "proxy/io/peer.h"
 
 enum {
 	CONNECTOR_SPACE = 64 * 1024,
@@ -29,10 +28,9 @@ struct connector {
 	struct loop *loop;
 	struct loop_io super;
 	struct ask_line *keeper, *dialer; /* NULL: none */
-	struct list peers;                /* lines on which we are asked */
+	struct peers peers;
 	struct list lanes;
 	struct list upstreams; /* connections to company systems */
-	struct list calls;     /* asks that wait for an answer */
 	struct list bonds;     /* tokens */
 	struct list probes;    /* what an operator wants to know */
 	struct flow flow;

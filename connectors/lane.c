@@ -245,12 +245,32 @@ open_lane(struct connector *all, const struct wish *wish, int fd, int sandbox)
 	return ST_OK;
 }
 
+/* Also what the worker says in its own name: one that was taken over would not.  Not that
+ * a policy came between, for then the same is asked again at once. */
+static void
+record_refusal(struct connector *all, const struct wish *wish, int sandbox,
+	       enum status why)
+{
+	struct row row = role_row_begin(&all->role, ROW_DENY,
+					sandbox < 0 ? NULL : who_asks(all, sandbox));
+
+	if (why == ST_RELOADED)
+		return;
+	row.turn = row.id;
+	row.reason = why;
+	row.connector = str_head(wish->connector, STR_NAME_MAX);
+	row.detail = STR("a lane to this connector");
+	/* It is refused anyway. */
+	(void)!role_row(&all->role, &row);
+}
+
 void
 lane_heard(struct peer *p, struct ask_msg *m)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
 	struct wire w = wire_from(m->body);
 	struct wish wish = { .connector = wire_str(&w) };
+	struct connector *all = p->set->ctx;
 	int fd, sandbox;
 	enum status st;
 
@@ -261,8 +281,9 @@ lane_heard(struct peer *p, struct ask_msg *m)
 	}
 	fd = ask_msg_take(m, 0);
 	sandbox = ask_msg_take(m, 1);
-	st = m->lost_fds ? ST_NO_FILES : open_lane(p->all, &wish, fd, sandbox);
+	st = m->lost_fds ? ST_NO_FILES : open_lane(all, &wish, fd, sandbox);
 	if (st != ST_OK) {
+		record_refusal(all, &wish, sandbox, st);
 		if (fd >= 0)
 			(void)close(fd);
 		if (sandbox >= 0)
@@ -270,7 +291,7 @@ lane_heard(struct peer *p, struct ask_msg *m)
 	}
 	buf_init(&b, 16);
 	buf_put_u16(&b, (uint16_t)st);
-	peer_answer(p, ASK_LANE, m->seq, &b);
+	peer_answer(p, ASK_LANE, m->seq, &b, -1);
 }
 
 /* By its name, in the image that is in force now. */

@@ -35,15 +35,6 @@ struct lane {
 	bool is_dead;
 };
 
-/* A line on which we are asked. */
-struct peer {
-	struct list link; /* all->peers */
-	struct connector *all;
-	struct ask_line *line;
-	enum role role;
-	bool is_dead;
-};
-
 void lane_heard(struct peer *p, struct ask_msg *m);
 /* NULL: the sandbox is gone. */
 const struct who *lane_who(const struct lane *l);
@@ -59,11 +50,5 @@ void lanes_judge(struct connector *all, const struct image *old);
 void lanes_forget(struct connector *all, uint32_t handle);
 void lanes_drain(struct connector *all);
 void lanes_tick(struct connector *all);
-
-/* peer.c */
-enum status peer_new(struct connector *all, enum role role, int fd) MUSTCHECK;
-void peer_kill(struct peer *p, enum status why);
-void peer_end(struct peer *p);
-void peer_answer(struct peer *p, enum ask a, uint32_t seq, struct buf *b);
 
 #endif

@@ -98,8 +98,30 @@ on_alone(void *ctx)
 	_exit(1);
 }
 
+static void
+on_asked(struct peer *p, struct ask_msg *m)
+{
+	if (m->ask == ASK_LANE)
+		lane_heard(p, m);
+	else if (m->ask == ASK_GRANT_CONNECTOR)
+		peer_grant(p, m);
+	else if (m->ask == ASK_PROBE)
+		probe_heard(p, m);
+	else
+		peer_kill(p, ST_BAD_MESSAGE);
+}
+
+static void
+on_asker_gone(struct peer *p)
+{
+	probes_end(p->set->ctx, p);
+}
+
+static const struct peer_hooks peer_hooks = { .heard = on_asked,
+					      .ended = on_asker_gone };
+
 static enum status
-given_line(struct connector *all, enum role peer, struct ask_msg *m)
+given_line(struct connector *all, enum role peer, struct str name, struct ask_msg *m)
 {
 	struct ask_end end = { .self = ROLE_CONNECTOR, .peer = peer };
 	struct ask_line **slot = NULL;
@@ -115,7 +137,7 @@ given_line(struct connector *all, enum role peer, struct ask_msg *m)
 	 */
 	enum status st =
 		slot != NULL ? ask_line_new(all->loop, &end, NULL, on_lost, all, slot)
-			     : peer_new(all, peer, end.fd);
+			     : peer_new(&all->peers, peer, name, end.fd);
 	if (st != ST_OK)
 		(void)close(end.fd);
 	return st;
@@ -124,9 +146,8 @@ given_line(struct connector *all, enum role peer, struct ask_msg *m)
 static enum status
 on_given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg *m)
 {
-	(void)text;
 	if (kind == GIVE_LINE)
-		return given_line(ctx, (enum role)index, m);
+		return given_line(ctx, (enum role)index, text, m);
 	return ST_OK;
 }
 
@@ -229,7 +250,6 @@ connector_init(struct connector *all)
 {
 	enum status st;
 
-	list_init(&all->peers);
 	list_init(&all->lanes);
 	list_init(&all->upstreams);
 	list_init(&all->bonds);
@@ -237,6 +257,10 @@ connector_init(struct connector *all)
 	st = loop_new(&all->loop);
 	if (st == ST_OK)
 		st = stream_room_new(&all->room);
+	all->peers = (struct peers){
+		.role = &all->role, .loop = all->loop, .hooks = &peer_hooks, .ctx = all
+	};
+	list_init(&all->peers.all);
 	all->flow.loop = all->loop;
 	all->flow.space_n = CONNECTOR_SPACE;
 	all->flow.gather.wipes = true;
@@ -261,8 +285,7 @@ connector_done(struct connector *all)
 	probes_end(all, NULL);
 	bonds_done(all);
 	upstream_done(all);
-	list_each_safe (it, &all->peers)
-		peer_end(LIST_OF(it, struct peer, link));
+	peers_end(&all->peers);
 	loop_timer_clear(&all->tick);
 	loop_timer_clear(&all->drain);
 	loop_timer_clear(&all->alone);

@@ -67,7 +67,7 @@ answer(struct probe *p)
 	buf_init(&b, TEXT_MAX + 16);
 	buf_put_u16(&b, (uint16_t)p->st);
 	wire_put_str(&b, text);
-	peer_answer(p->peer, ASK_PROBE, p->seq, &b);
+	peer_answer(p->peer, ASK_PROBE, p->seq, &b, -1);
 	probe_end(p);
 }
 
@@ -209,13 +209,13 @@ refuse(struct peer *p, uint32_t seq, enum status st)
 	buf_init(&b, 16);
 	buf_put_u16(&b, (uint16_t)st);
 	wire_put_str(&b, STR(""));
-	peer_answer(p, ASK_PROBE, seq, &b);
+	peer_answer(p, ASK_PROBE, seq, &b, -1);
 }
 
 void
 probe_heard(struct peer *peer, struct ask_msg *m)
 {
-	struct connector *all = peer->all;
+	struct connector *all = peer->set->ctx;
 	struct wire w = wire_from(m->body);
 	struct str name = wire_str(&w);
 

@@ -27,6 +27,31 @@ judge(struct turn *t, const struct who *w)
 	return ST_OK;
 }
 
+/* The worker has asked the policy too, so this happens between two of them, or when the
+ * worker lies: then only this row tells. */
+static void
+record_refusal(struct turn *t, enum status why)
+{
+	CLEANUP(buf_done) struct buf host = { 0 };
+	struct row row = role_row_begin(&t->all->role, ROW_DENY, lane_who(t->lane));
+	const struct image_connector *c = connector_at(t->all, t->lane->connector);
+
+	buf_init(&host, DEST_NAME_MAX + 64);
+	row.turn = row.id;
+	row.reason = why;
+	row.method = t->request->method;
+	row.path = t->uri.path;
+	if (t->uri.dest.port != 0) {
+		dest_put(&host, &t->uri.dest);
+		row.host = host.st == ST_OK ? str_of(host.p, host.len) : STR("");
+	}
+	if (c != NULL)
+		row.connector = image_str(t->all->role.image, c->name);
+	row.detail = STR("a request on a lane");
+	/* It is refused anyway. */
+	(void)!role_row(&t->all->role, &row);
+}
+
 static enum status
 check(struct turn *t)
 {
@@ -82,8 +107,11 @@ admit(struct turn *t)
 	struct auth_job j;
 	enum status st = check(t);
 
-	if (st == ST_OK)
-		st = aim(t);
+	if (st != ST_OK) {
+		record_refusal(t, st);
+		return st;
+	}
+	st = aim(t);
 	if (st != ST_OK)
 		return st;
 	if (t->at->request_body > 0 && t->request->has_length &&

@@ -39,7 +39,7 @@ dial_refuse_ask(struct peer *p, enum ask a, uint32_t seq, enum status why)
 	struct race_result r = nothing;
 
 	r.st = why;
-	stats_refused(p->dialer->role.stats, why);
+	stats_refused(dialer_of(p)->role.stats, why);
 	answer(p, a, seq, NULL, &r);
 }
 
@@ -182,7 +182,7 @@ dial_new(struct peer *p, enum ask a, uint32_t seq, int fd)
 
 	if (d == NULL)
 		return NULL;
-	d->dialer = p->dialer;
+	d->dialer = dialer_of(p);
 	d->peer = p;
 	d->ask = a;
 	d->seq = seq;
@@ -265,7 +265,7 @@ dial_watch(void *ctx, unsigned events)
 void
 dial_cancel_peer(struct peer *p)
 {
-	list_each_safe (it, &p->dialer->dials) {
+	list_each_safe (it, &dialer_of(p)->dials) {
 		struct dial *d = LIST_OF(it, struct dial, link);
 		if (d->peer == p)
 			end(d);

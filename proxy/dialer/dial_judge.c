@@ -86,7 +86,7 @@ judge_fetch(const struct dial *d, const struct who *w)
 	const struct image_connector *all = image_connectors(im, &n);
 
 	if (index == CONNECTOR_NONE ||
-	    !str_eq(image_str(im, all[index].group), str_from(d->peer->group)))
+	    !str_eq(image_str(im, all[index].group), str_from(d->peer->name)))
 		return ST_DENIED;
 	if (w != NULL) {
 		const struct image_sandbox *s = image_sandbox_by_id(im, w->id);

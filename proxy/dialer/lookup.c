@@ -38,7 +38,7 @@ refuse(struct peer *p, uint32_t seq, enum status why)
 {
 	struct packet_answer a = { .st = why, .ttl = RESOLVE_NEGATIVE_S };
 
-	stats_refused(p->dialer->role.stats, why);
+	stats_refused(dialer_of(p)->role.stats, why);
 	answer(p, seq, &a);
 }
 
@@ -170,7 +170,7 @@ lookup_heard(struct peer *p, struct ask_msg *m)
 		peer_kill(p, ST_BAD_MESSAGE);
 		return;
 	}
-	if (handle < HANDLE_ATTACHED && generation != p->dialer->role.generation) {
+	if (handle < HANDLE_ATTACHED && generation != dialer_of(p)->role.generation) {
 		refuse(p, m->seq, ST_RELOADED);
 		return;
 	}
@@ -179,7 +179,7 @@ lookup_heard(struct peer *p, struct ask_msg *m)
 		refuse(p, m->seq, ST_NOMEM);
 		return;
 	}
-	l->dialer = p->dialer;
+	l->dialer = dialer_of(p);
 	l->peer = p;
 	l->seq = m->seq;
 	l->handle = handle;
@@ -216,7 +216,7 @@ lookup_renumber(struct dialer *all, const struct image *old)
 void
 lookup_cancel_peer(struct peer *p)
 {
-	list_each_safe (it, &p->dialer->lookups) {
+	list_each_safe (it, &dialer_of(p)->lookups) {
 		struct lookup *l = LIST_OF(it, struct lookup, link);
 		if (l->peer == p)
 			end(l);

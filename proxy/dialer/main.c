@@ -1,9 +1,7 @@
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "proxy/base/num.h"
 #include "proxy/dialer/dial.h"
 #include "proxy/dialer/dialer.h"
 #include "proxy/dialer/lookup.h"
@@ -19,87 +17,8 @@ dialer_idle_check(struct dialer *d)
 }
 
 static void
-peer_free(void *ctx)
+on_heard(struct peer *p, struct ask_msg *m)
 {
-	struct peer *p = ctx;
-
-	ask_line_free(p->line);
-	free(p);
-}
-
-static void
-peer_end(struct peer *p)
-{
-	if (p->is_dead)
-		return;
-	p->is_dead = true;
-	list_remove(&p->link);
-	dial_cancel_peer(p);
-	lookup_cancel_peer(p);
-	loop_defer(p->dialer->loop, peer_free, p);
-}
-
-void
-peer_kill(struct peer *p, enum status why)
-{
-	log_error(&p->dialer->role.log, "line to %s closed: %s", role_name(p->role),
-		  status_code(why));
-	peer_end(p);
-}
-
-/* Without memory for an answer the asker's deadline is the answer; when the line is
- * going down its loss is told separately. */
-void
-peer_answer(struct peer *p, enum ask a, uint32_t seq, struct buf *b, int fd)
-{
-	struct str body;
-
-	if (buf_finish(b, &body) == ST_OK)
-		(void)!ask_answer(p->line, a, seq, body, &fd, fd == -1 ? 0 : 1);
-}
-
-static void
-on_lost(void *ctx, struct ask_line *line, enum status why)
-{
-	struct peer *p = ctx;
-
-	(void)line;
-	log_info(&p->dialer->role.log, "line to %s lost: %s", role_name(p->role),
-		 status_code(why));
-	peer_end(p);
-}
-
-/* Control says: this socket speaks for that sandbox.  Handles are places in the list of
- * one generation: by another's they would name a neighbour. */
-static void
-grant_heard(struct peer *p, struct ask_msg *m)
-{
-	CLEANUP(buf_done) struct buf b = { 0 };
-	struct wire w = wire_from(m->body);
-	uint64_t cookie = wire_u64(&w);
-	uint32_t handle = wire_u32(&w);
-	uint64_t generation = wire_u64(&w);
-	enum status st = ST_RELOADED;
-
-	if (wire_end(&w) != ST_OK) {
-		peer_kill(p, ST_BAD_MESSAGE);
-		return;
-	}
-	if (generation == p->dialer->role.generation)
-		st = who_grant(p->dialer->role.who, cookie, handle);
-	buf_init(&b, 16);
-	buf_put_u16(&b, (uint16_t)st);
-	peer_answer(p, ASK_GRANT, m->seq, &b, -1);
-}
-
-static void
-on_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
-{
-	struct peer *p = ctx;
-
-	(void)line;
-	if (p->is_dead)
-		return;
 	if (m->ask == ASK_DIAL)
 		dial_heard(p, m);
 	else if (m->ask == ASK_FETCH)
@@ -107,32 +26,19 @@ on_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 	else if (m->ask == ASK_RESOLVE)
 		lookup_heard(p, m);
 	else if (m->ask == ASK_GRANT)
-		grant_heard(p, m);
+		peer_grant(p, m);
 	else
 		peer_kill(p, ST_BAD_MESSAGE);
 }
 
-/* text: of a connector's line its group. */
-static enum status
-peer_new(struct dialer *d, enum role role, struct str text, int fd)
+static void
+on_ended(struct peer *p)
 {
-	struct ask_end end = { .fd = fd, .self = ROLE_DIALER, .peer = role };
-	struct peer *p = calloc(1, sizeof(*p));
-
-	if (p == NULL)
-		return ST_NOMEM;
-	p->dialer = d;
-	p->role = role;
-	if (text.n > 0)
-		memcpy(p->group, text.p, num_min(text.n, STR_NAME_MAX));
-	enum status st = ask_line_new(d->loop, &end, on_heard, on_lost, p, &p->line);
-	if (st != ST_OK) {
-		free(p);
-		return st;
-	}
-	list_append(&d->peers, &p->link);
-	return ST_OK;
+	dial_cancel_peer(p);
+	lookup_cancel_peer(p);
 }
+
+static const struct peer_hooks peer_hooks = { .heard = on_heard, .ended = on_ended };
 
 static enum status
 given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg *m)
@@ -150,7 +56,7 @@ given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg
 	int fd = ask_msg_take(m, 0);
 	if (fd == -1)
 		return ST_BAD_MESSAGE;
-	enum status st = peer_new(d, (enum role)index, text, fd);
+	enum status st = peer_new(&d->peers, (enum role)index, text, fd);
 	if (st != ST_OK)
 		(void)close(fd);
 	return st;
@@ -247,11 +153,14 @@ on_super(void *ctx, unsigned events)
 static enum status
 dialer_init(struct dialer *d)
 {
-	list_init(&d->peers);
 	list_init(&d->dials);
 	list_init(&d->lookups);
 	quota_init(&d->quota);
 	enum status st = loop_new(&d->loop);
+	d->peers = (struct peers){
+		.role = &d->role, .loop = d->loop, .hooks = &peer_hooks, .ctx = d
+	};
+	list_init(&d->peers.all);
 	if (st == ST_OK)
 		st = upstream_new(d->loop, &d->quota, &d->up);
 	if (st == ST_OK)
@@ -265,8 +174,7 @@ dialer_init(struct dialer *d)
 static void
 dialer_done(struct dialer *d)
 {
-	list_each_safe (it, &d->peers)
-		peer_end(LIST_OF(it, struct peer, link));
+	peers_end(&d->peers);
 	loop_io_clear(&d->super);
 	loop_io_clear(&d->watch_io);
 	loop_timer_clear(&d->watch_soon);

@@ -80,6 +80,26 @@ give_line(struct slot *slot, struct slot *peer)
 	return st;
 }
 
+void
+give_again(struct slot *worker, struct ask_msg *m)
+{
+	struct super *s = worker->super;
+	struct wire w = wire_from(m->body);
+	struct slot *peer = slot_of_group(s, wire_str(&w));
+
+	if (wire_end(&w) != ST_OK) {
+		log_error(&s->log, "%s: REJOIN: %s", worker->name,
+			  status_code(ST_BAD_MESSAGE));
+		spawn_kill(worker);
+		return;
+	}
+	if (peer == NULL || peer->line == NULL || peer->state != SLOT_SERVING)
+		return;
+	log_info(&s->log, "%s: a new line to %s", worker->name, peer->name);
+	/* Asked again if it does not come. */
+	(void)!give_line(worker, peer);
+}
+
 static enum status
 give_lines(struct slot *slot)
 {

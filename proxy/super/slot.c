@@ -127,8 +127,7 @@ slots_ledger_serves(struct super *s)
 		desert_rings(s, false);
 }
 
-/* NULL: there is none. */
-static struct slot *
+struct slot *
 slot_of_group(struct super *s, struct str group)
 {
 	for (size_t i = 1; i < s->slots_n; i++)

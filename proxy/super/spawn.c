@@ -176,6 +176,9 @@ slot_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 	case ASK_HEALTH:
 		health_heard(slot, m);
 		break;
+	case ASK_REJOIN:
+		give_again(slot, m);
+		break;
 	case ASK_FORGET:
 		give_forget(slot->super);
 		if (ask_answer(line, ASK_FORGET, m->seq, STR(""), NULL, 0) != ST_OK)

@@ -156,6 +156,8 @@ enum status slots_groups(struct super *s) MUSTCHECK;
 struct slot *slot_by_pid(struct super *s, pid_t pid);
 /* The slot with this role and number among its kind; NULL: none. */
 struct slot *slot_of(struct super *s, enum role r);
+/* The connector that works for it; NULL: none. */
+struct slot *slot_of_group(struct super *s, struct str group);
 bool slot_writes_rows(enum role r);
 
 /* spawn.c: from nothing to a running process */
@@ -176,6 +178,9 @@ enum status give(struct slot *slot, enum give kind, uint32_t index, const char *
 		 const int *fds, size_t fds_n) MUSTCHECK;
 enum status give_all(struct slot *slot) MUSTCHECK;
 void give_forget(struct super *s); /* to all workers */
+/* REJOIN: a worker lost its line to a connector that lives.  One that is starting, or gone,
+ * is given its lines by its start. */
+void give_again(struct slot *worker, struct ask_msg *m);
 /* Ledger and control hear of a slot that was made while they run. */
 void give_new_slot(struct super *s, const struct slot *slot);
 enum status give_listeners(struct slot *slot, const struct listeners *from) MUSTCHECK;

@@ -8,9 +8,11 @@
 #include "proxy/io/ask.h"
 
 enum {
-	/* A new policy reaches one process a little before the other. */
+	/* A new policy reaches one process a little before the other; one that has died is
+	 * started again at once. */
 	AGAIN_MS = 20,
 	AGAIN_MOST = 100,
+	REJOIN_BODY = 128,
 };
 
 struct line {
@@ -42,7 +44,8 @@ line_free(struct line *l)
 	free(l);
 }
 
-/* Every open call has had its answer; super sends a new line. */
+/* Every open call has had its answer.  A process that starts again brings a new line; of one
+ * that lives on, the next call asks for one. */
 static void
 on_lost(void *ctx, struct ask_line *line, enum status why)
 {
@@ -117,6 +120,19 @@ call_end(struct lane_call *l, enum status st)
 
 static enum status ask(struct lane_call *l);
 
+/* ST_OK: it is asked again in a moment. */
+static enum status
+ask_later(struct lane_call *l)
+{
+	if (l->fd >= 0)
+		(void)close(l->fd);
+	l->fd = -1;
+	if (l->tries++ >= AGAIN_MOST)
+		return ST_NEEDS_CONNECTOR;
+	loop_timer_set(&l->again, AGAIN_MS);
+	return ST_OK;
+}
+
 static void
 on_again(void *ctx)
 {
@@ -131,6 +147,7 @@ static void
 on_answer(void *ctx, enum status st, struct ask_msg *m)
 {
 	struct lane_call *l = ctx;
+	bool is_lost = st == ST_END; /* with its line */
 
 	l->line = NULL;
 	if (st == ST_OK) {
@@ -141,13 +158,29 @@ on_answer(void *ctx, enum status st, struct ask_msg *m)
 	} else {
 		st = ST_NEEDS_CONNECTOR;
 	}
-	if (st == ST_RELOADED && l->tries++ < AGAIN_MOST) {
-		(void)close(l->fd);
-		l->fd = -1;
-		loop_timer_set(&l->again, AGAIN_MS);
+	if ((is_lost || st == ST_RELOADED) && ask_later(l) == ST_OK)
 		return;
-	}
 	call_end(l, st);
+}
+
+/* It may have closed the line because of what was said on it, by whoever had this worker
+ * under control, or because it had no room; so no more often than the table allows. */
+static void
+rejoin(struct worker *w, struct str group)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct str body;
+
+	if (!ask_rate_take(&w->rejoin, ASK_REJOIN, 0, loop_now_ms(w->loop)))
+		return;
+	buf_init(&b, REJOIN_BODY);
+	wire_put_str(&b, group);
+	enum status st = buf_finish(&b, &body);
+	if (st == ST_OK)
+		st = ask_send(&w->role.super, ASK_REJOIN, false, 0,
+			      ASK_LOAD(body, NULL, 0));
+	if (st != ST_OK)
+		log_error(&w->role.log, "REJOIN: %s", status_code(st));
 }
 
 static enum status
@@ -167,7 +200,9 @@ send_ask(struct lane_call *l, struct ask_line *line, int theirs)
 			      &l->seq);
 	if (st == ST_OK)
 		l->line = line;
-	return st == ST_END || st == ST_AGAIN ? ST_NEEDS_CONNECTOR : st;
+	if (st == ST_END)
+		return ask_later(l);
+	return st == ST_AGAIN ? ST_NEEDS_CONNECTOR : st;
 }
 
 static enum status
@@ -182,9 +217,12 @@ ask(struct lane_call *l)
 
 	if (at >= n)
 		return ST_DENIED; /* a new policy has none of that name */
-	struct ask_line *line = line_of(w, image_str(im, all[at].group));
-	if (line == NULL)
-		return ST_NEEDS_CONNECTOR;
+	struct str group = image_str(im, all[at].group);
+	struct ask_line *line = line_of(w, group);
+	if (line == NULL) {
+		rejoin(w, group);
+		return ask_later(l);
+	}
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) <
 	    0)
 		return ST_NO_FILES;

@@ -10,7 +10,8 @@
 
 struct lane_call;
 
-/* A line to the process of this group came; takes fd over, also when it fails. */
+/* A line to the process of this group came, the first one or one that super was asked for
+ * (ASK_REJOIN); takes fd over, also when it fails. */
 enum status lane_line(struct worker *w, struct str group, int fd) MUSTCHECK;
 void lane_lines_free(struct worker *w);
 
@@ -18,7 +19,8 @@ void lane_lines_free(struct worker *w);
  * the lane, the callee's. */
 typedef void (*lane_fn)(void *ctx, enum status st, int fd);
 
-/* connector: index in the image in force.  ST_NEEDS_CONNECTOR: its process isn't there. */
+/* connector: index in the image in force.  A process that starts again, or whose line has
+ * ended, is waited for: two seconds, then ST_NEEDS_CONNECTOR. */
 enum status lane_open(struct conn *c, uint32_t connector, lane_fn fn, void *ctx,
 		      struct lane_call **ret_call) MUSTCHECK;
 void lane_cancel(struct lane_call *l); /* NULL is fine; fn won't be called */

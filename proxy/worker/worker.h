@@ -32,6 +32,7 @@ struct worker {
 	struct list conns;      /* struct conn */
 	uint64_t serial;        /* of the last of them */
 	struct list lane_lines; /* to connector processes, lane.h */
+	struct ask_rate rejoin; /* how often super is asked for another of those */
 	struct limits limits;
 	struct pool *pool;
 	struct synth *synth;

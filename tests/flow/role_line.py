@@ -150,7 +150,7 @@ class Role:
     def __init__(self, executable, descriptors, neighbours):
         ours, theirs = pair()
         self.super = Line(ours)
-        self.generation = 0
+        self.generation = self.neighbours = 0
         self.process = subprocess.Popen(
             [find_binaries() / executable],
             preexec_fn=lambda: os.dup2(theirs.fileno(), 3, True), close_fds=False)
@@ -164,8 +164,10 @@ class Role:
         self.super.send("GIVE", struct.pack("!BI", GIFTS[kind], index) + str16(text), fds)
 
     def new_line(self, role):
+        """Each from a neighbour of its own: of one with two lines only the newest is heard."""
         ours, theirs = pair()
-        self.give("LINE", ROLES[role], "default" if role == "CONNECTOR" else "0", [theirs.fileno()])
+        self.neighbours += 1
+        self.give("LINE", ROLES[role], "default" if role == "CONNECTOR" else str(self.neighbours), [theirs.fileno()])
         theirs.close()
         return Line(ours)
 

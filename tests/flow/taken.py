@@ -2,6 +2,7 @@
 
 Needs root.  Descriptors are numbers inside the role; what it hears in answer stays there.
 """
+import ctypes
 import os
 import socket
 import struct
@@ -12,6 +13,7 @@ from role_line import ASKS, find_binaries
 UNIX_DIAG_PEER = 2
 SEQ = 0xfffffff0  # before the first call of the role's own: an answer that comes too late, and is dropped
 SENDMSG, SOCKETPAIR, CLOSE = 46, 53, 3
+PIDFD_OPEN, PIDFD_GETFD = 434, 438
 INJECT = find_binaries() / "inject"
 
 
@@ -23,8 +25,8 @@ def inject(pid, *words):
     return how, int(value)
 
 
-def unix_peers():
-    """{inode: inode of the other end} of the Unix sockets of this namespace"""
+def line_peers():
+    """{inode: inode of the other end} of the SOCK_SEQPACKET sockets of this namespace"""
     peers = {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as s:
         body = struct.pack("=BBHIIIII", 1, 0, 0, 0xffffffff, 0, 4, 0xffffffff, 0xffffffff)
@@ -39,7 +41,7 @@ def unix_peers():
                 a = at + 32
                 while a < at + size:
                     n, what = struct.unpack_from("=HH", data, a)
-                    if what == UNIX_DIAG_PEER:
+                    if what == UNIX_DIAG_PEER and data[at + 17] == socket.SOCK_SEQPACKET:
                         peers[inode] = struct.unpack_from("=I", data, a + 4)[0]
                     a += (n + 3) & ~3
                 at += (size + 3) & ~3
@@ -55,9 +57,26 @@ def sockets_of(pid):
     return found
 
 
+def lines_between(pid, other):
+    """The first one's descriptors."""
+    ours, theirs, peers = sockets_of(pid), sockets_of(other), line_peers()
+    return [fd for inode, fd in ours.items() if peers.get(inode) in theirs]
+
+
 def line_to(pid, other):
-    ours, theirs, peers = sockets_of(pid), sockets_of(other), unix_peers()
-    return next(fd for inode, fd in ours.items() if peers.get(inode) in theirs)
+    return lines_between(pid, other)[0]
+
+
+def syscall(number, *args):
+    got = ctypes.CDLL(None, use_errno=True).syscall(number, *args)
+    assert got >= 0, os.strerror(ctypes.get_errno())
+    return got
+
+
+def copy_of(pid, fd):
+    """The same socket, in our hands."""
+    with os.fdopen(syscall(PIDFD_OPEN, pid, 0)) as process:
+        return socket.socket(fileno=syscall(PIDFD_GETFD, process.fileno(), fd, 0))
 
 
 def tcp_of(pid, want):

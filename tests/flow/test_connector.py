@@ -62,6 +62,28 @@ def test_who_may_not_use_it_is_told_so_whatever_the_reason(start):
     assert c.keeper.asked == [] and c.fetcher.asked == []
 
 
+def test_a_lane_that_is_refused_is_in_the_ledger(start):
+    c = start()
+    c.open(source="127.0.0.9")
+    c.open(source="127.0.0.7")
+    c.open(name="nosuch")
+    c.open(generation=99)  # asked again at once by the next one, and so no row
+    rows = c.rows("deny", least=3)
+    assert [(r["sandbox"], r["connector"], r["reason"]) for r in rows] == [
+        ("", "tracker", "unknown_sandbox"), ("third", "tracker", "denied_by_policy"), ("demo", "nosuch", "denied_by_policy")]
+
+
+def test_a_request_that_no_honest_worker_sends_is_in_the_ledger(start):
+    c = start()
+    lane = c.lane()
+    assert lane.call("DELETE", "/api/x").reason == "denied_method"
+    assert lane.call("GET", "/api/x", host="static.example.test").status == 403
+    rows = c.rows("deny", least=2)
+    assert [(r["sandbox"], r["connector"], r["host"], r["method"], r["path"], r["reason"]) for r in rows] == [
+        ("demo", "tracker", HOST + ":443", "DELETE", "/api/x", "denied_method"),
+        ("demo", "tracker", "static.example.test:443", "GET", "/api/x", rows[1]["reason"])]
+
+
 def test_each_request_is_judged_here_again(start):
     c = start()
     lane = c.lane()

@@ -2,6 +2,7 @@
 credential, also while things change."""
 import base64
 import hashlib
+import os
 import socket
 import ssl
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from certificates import make_ca, make_leaf
 from conftest import wait_for
 from connector_line import System, reply
+from taken import copy_of, line_to, lines_between
 
 HOST = "tracker.example.test"
 SECRET = "s3cr3t-of-the-company"
@@ -47,7 +49,7 @@ class Whole:
         context.load_cert_chain(*make_leaf(ca, HOST))
         context.set_alpn_protocols(["http/1.1"])
         self.system = System(context, echo)
-        self.g = gate({
+        self.config = {
             "upstream_tls": {"ca_file": str(ca.file)},
             "resolver": {"servers": ["127.0.0.1"], "hosts": {HOST: ["127.0.0.1"]}},
             "sandboxes": [{"id": "demo", "source": "127.0.0.1", "user": "alice", "policy": "coding", "trusts_ca": True}],
@@ -55,7 +57,8 @@ class Whole:
             "connectors": [{"name": "tracker", "hosts": [HOST], "addresses": ["127.0.0.0/8"],
                             "upstream": "https://%s:%d" % (HOST, self.system.port),
                             "auth": {"kind": "bearer", "secret": "tracker/token"},
-                            "allow": [{"methods": ["GET", "POST"], "paths": ["/api/**"]}]}]})
+                            "allow": [{"methods": ["GET", "POST"], "paths": ["/api/**"]}]}]}
+        self.g = gate(self.config)
         self.put(SECRET)
         self.ca = folder / "gateway.pem"
         self.ca.write_text(self.g.cli("ca", "export", check=True).stdout)
@@ -117,26 +120,57 @@ def test_rows_tell_the_connector_the_version_and_what_was_scrubbed(whole):
     assert SECRET not in str(whole.g.rows())
 
 
-def test_a_rotation_fails_no_request(whole):
-    stop, bad = threading.Event(), []
+@pytest.mark.parametrize("names", [["tracker"], ["other"]])
+def test_the_end_of_a_request_names_its_connector_whatever_the_policy_has_become(whole, names):
+    go_on = threading.Event()
+    whole.system.serve = lambda r: go_on.wait(10) and reply()
+    asking = threading.Thread(target=whole.curl, args=("/api/x",))
+    asking.start()
+    wait_for(lambda: whole.system.requests)
+    connectors = [{**whole.config["connectors"][0], "name": n, "auth": {"kind": "bearer", "secret": n + "/token"}}
+                  for n in ["first", *names]]
+    connectors[0].update(hosts=["first.example.test"], upstream="https://first.example.test")  # the numbers differ, too
+    for n in {"first", *names} - {"tracker"}:
+        whole.g.cli("vault", "put", n + "/token", "--connector", n, input="x", check=True)
+    code, body = whole.g.reload({**whole.config, "connectors": connectors,
+                                 "policies": {"coding": {"connectors": ["first", *names]}}})
+    assert code == 200, body
+    go_on.set()
+    asking.join()
+    row, = whole.g.wait_rows(kind="response")
+    assert row["connector"] == "tracker"
 
-    def ask():
-        while not stop.is_set():
-            r = whole.curl("/api/x")
+
+class Load:
+    """Requests one after the other from three clients while its body runs; none may fail."""
+
+    def __init__(self, whole):
+        self.whole, self.over, self.bad = whole, threading.Event(), []
+        self.threads = [threading.Thread(target=self.ask) for _ in range(3)]
+
+    def ask(self):
+        while not self.over.is_set():
+            r = self.whole.curl("/api/x")
             if " 200" not in r.stdout:
-                bad.append(r)
+                self.bad.append(r)
 
-    threads = [threading.Thread(target=ask) for _ in range(3)]
-    for t in threads:
-        t.start()
-    for i in range(3):
-        time.sleep(0.5)
-        whole.put("rotated-secret-%d" % i, "rotate")
-    time.sleep(1.5)
-    stop.set()
-    for t in threads:
-        t.join()
-    assert not bad
+    def __enter__(self):
+        for t in self.threads:
+            t.start()
+
+    def __exit__(self, *args):
+        self.over.set()
+        for t in self.threads:
+            t.join()
+        assert not self.bad
+
+
+def test_a_rotation_fails_no_request(whole):
+    with Load(whole):
+        for i in range(3):
+            time.sleep(0.5)
+            whole.put("rotated-secret-%d" % i, "rotate")
+        time.sleep(1.5)
     assert {"Bearer " + SECRET, "Bearer rotated-secret-2"} <= set(whole.seen())
     assert whole.seen()[-1] == "Bearer rotated-secret-2"
 
@@ -147,6 +181,27 @@ def test_a_secret_that_is_taken_away_is_used_no_more(whole):
     time.sleep(1.1)
     r = whole.curl("/api/x")
     assert " 503" in r.stdout and "no_secret" in r.stdout, r
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="takes a socket out of another process")
+def test_a_line_that_ends_while_both_of_its_ends_live_is_replaced(whole):
+    assert " 200" in whole.curl("/api/x").stdout
+    before = whole.g.pids()
+    with Load(whole):
+        for _ in range(3):
+            time.sleep(0.3)
+            with copy_of(before["worker.0"], line_to(before["worker.0"], before["connector.0"])) as line:
+                line.shutdown(socket.SHUT_RDWR)
+            time.sleep(0.5)
+    assert whole.g.pids() == before
+    assert whole.g.text_of_log().count("worker.0: a new line to connector.0") == 3
+    assert len(lines_between(before["worker.0"], before["connector.0"])) == 1
+
+
+def test_a_request_that_a_connector_dies_before_waits_for_the_next(whole):
+    assert " 200" in whole.curl("/api/x").stdout
+    subprocess.run(["kill", "-9", str(whole.g.pids()["connector.0"])], check=True)
+    assert " 200" in whole.curl("/api/x").stdout
 
 
 def test_processes_that_die_are_back_in_a_moment(whole):

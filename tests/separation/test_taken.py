@@ -1,6 +1,5 @@
 """A worker that somebody took over asks connectors and the keeper for every secret: it gets what the
 connections that it holds may use, and that is in the ledger."""
-import ctypes
 import os
 import socket
 import struct
@@ -10,24 +9,11 @@ from conftest import counts, wait_for
 from connector_line import Lane
 from many import Many
 from role_line import str16
-from taken import CLOSE, INJECT, SOCKETPAIR, inject, line_to, say, tcp_of
+from taken import CLOSE, INJECT, SOCKETPAIR, copy_of, inject, line_to, say, tcp_of
 
-PIDFD_OPEN, PIDFD_GETFD = 434, 438
 HELD, OTHER = "127.0.0.2", "127.0.0.1"  # may use bearer-a alone; may use all
 POINT = bytes.fromhex("046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
                       "4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5")  # of P-256: its base point
-
-
-def syscall(number, *args):
-    got = ctypes.CDLL(None, use_errno=True).syscall(number, *args)
-    assert got >= 0, os.strerror(ctypes.get_errno())
-    return got
-
-
-def copy_of(pid, fd):
-    """The same socket, in our hands."""
-    with os.fdopen(syscall(PIDFD_OPEN, pid, 0)) as process:
-        return socket.socket(fileno=syscall(PIDFD_GETFD, process.fileno(), fd, 0))
 
 
 class Taken:
