@@ -215,6 +215,8 @@ h2_link_tick(struct h2_link *l, uint64_t stalled_ms)
 	bool was_one = false;
 
 	look(l);
+	if (h2_expire(l->h2, at))
+		h2_link_wake(l);
 	list_each_safe (it, &l->sides) {
 		struct h2_side *e = LIST_OF(it, struct h2_side, link);
 		if (!is_stalled(e, at, stalled_ms))

@@ -451,3 +451,19 @@ h2_leave(struct h2_stream *s)
 	if (s->is_out_whole)
 		h2_our_end(s);
 }
+
+bool
+h2_expire(struct h2 *h, uint64_t now_ms)
+{
+	bool was_any = false;
+
+	list_each (it, &h->streams) {
+		struct h2_stream *s = LIST_OF(it, struct h2_stream, link);
+		bool waits = s->is_leaving && s->is_out_whole && !s->is_in_whole;
+		if (!waits || s->is_ours || now_ms - s->left_ms < H2_LEFT_MS)
+			continue;
+		h2_reset(s, H2_NO_ERROR);
+		was_any = true;
+	}
+	return was_any;
+}

@@ -147,9 +147,15 @@ uint64_t h2_went(const struct h2_stream *s); /* body octets sent so far */
 void h2_credit(struct h2_stream *s, size_t n);
 /* What is held is dropped, what still comes is nobody's; closed follows. */
 void h2_reset(struct h2_stream *s, uint32_t code);
-/* The owner is through: what is held goes out, what still comes is dropped, and the
- * stream is reset with NO_ERROR when our message is out and the peer's isn't. */
+/*
+ * The owner is through: what is held goes out, what still comes is dropped.  When our
+ * message is out and the peer's isn't, that one is still held to the rules of messages
+ * until it is whole, or was a window's worth, or took five seconds; then the stream is
+ * reset with NO_ERROR (RFC 9113 section 8.1).
+ */
 void h2_leave(struct h2_stream *s);
+/* Ends what has taken too long; from time to time.  True: there is something to write. */
+bool h2_expire(struct h2 *h, uint64_t now_ms) MUSTCHECK;
 
 void h2_own(struct h2_stream *s, void *owner);
 void *h2_owner(const struct h2_stream *s);

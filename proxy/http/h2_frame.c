@@ -176,6 +176,15 @@ on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame,
 	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
+/* Nobody waits for it: a sender that doesn't notice is told when it was much. */
+static void
+drop(struct h2_stream *s, size_t n)
+{
+	s->dropped += n;
+	if (s->is_out_whole && s->dropped > s->h->limits.window)
+		h2_reset(s, H2_NO_ERROR);
+}
+
 static int
 on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *p,
 	      size_t n, void *ctx)
@@ -186,6 +195,8 @@ on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t
 	(void)flags;
 	if (s == NULL || s->is_dead || n == 0) {
 		(void)nghttp2_session_consume(session, id, n);
+		if (s != NULL && s->is_leaving)
+			drop(s, n);
 		return 0;
 	}
 	s->uncredited += n;
@@ -270,8 +281,14 @@ on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *ctx)
 void
 h2_our_end(struct h2_stream *s)
 {
+	struct h2 *h = s->h;
+
 	s->is_out_whole = true;
-	if (s->h->is_server && s->is_leaving && !s->is_in_whole)
+	if (!h->is_server || !s->is_leaving || s->is_in_whole)
+		return;
+	s->left_ms = h->now_ms;
+	/* What is no message has nothing that could be wrong with it. */
+	if (s->is_ws || s->asked == METHOD_CONNECT || s->dropped > h->limits.window)
 		h2_reset(s, H2_NO_ERROR);
 }
 

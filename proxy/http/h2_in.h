@@ -19,6 +19,7 @@ enum {
 	H2_BATCH = 32 * 1024,  /* written at once, about */
 	H2_QUEUE_MAX = 1000,   /* frames that wait to be written */
 	H2_HEAD_SLACK = 16384, /* of an arena, besides three times the head */
+	H2_LEFT_MS = 5000,     /* for the rest of a request that was answered early */
 };
 
 struct h2 {
@@ -61,6 +62,8 @@ struct h2_stream {
 	struct ring held;
 	struct str lent;
 	uint64_t went;
+	uint64_t left_ms; /* when it was: left, and our message out */
+	size_t dropped;   /* body that came after it was left */
 	struct arena trailers_arena;
 	struct head trailers;
 	bool is_https, is_ws, has_authority;
@@ -82,7 +85,7 @@ void h2_stream_free(struct h2_stream *s);
 void h2_emit_closed(struct h2_stream *s, uint32_t code);
 
 /* h2_frame.c */
-/* Our message is out and nobody waits for the peer's (RFC 9113 section 8.1). */
+/* Our message is out; maybe nobody waits for the peer's. */
 void h2_our_end(struct h2_stream *s);
 void h2_set_callbacks(nghttp2_session_callbacks *c);
 

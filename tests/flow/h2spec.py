@@ -8,9 +8,12 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
+PAUSE = 0.03
+CROWD = 50
 MODULE = pathlib.Path(__file__).resolve().parents[1] / "tools/h2spec"
 CASES = 146
 
@@ -51,11 +54,34 @@ def run(program, port, *more, wrap=()):
     return int(said.group(2)), text[text.find("Failures:"):]
 
 
-class Relay:
-    """Bytes in, what connect() gives out: h2spec knows no proxies."""
+def as_they_come(data):
+    return [data]
 
-    def __init__(self, address, port, connect):
+
+def one_by_one(data):
+    """Frame by frame, each when the one before has had its effect; a crowd of them is meant to come as one."""
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    parts = [preface] if data.startswith(preface) else []
+    data = data[len(preface):] if parts else data
+    while len(data) >= 9 and len(data) >= (n := 9 + int.from_bytes(data[:3], "big")):
+        parts.append(data[:n])
+        data = data[n:]
+    parts += [data] if data else []
+    return parts if len(parts) < CROWD else [b"".join(parts)]
+
+
+def together(data):
+    """All that the client says without waiting for an answer: see Relay.take()."""
+    return [data]
+
+
+class Relay:
+    """Bytes in, what connect() gives out: h2spec knows no proxies.  The way in which the client's bytes go on is one
+    of the three above: whether an answer or the next frame is first must make no difference."""
+
+    def __init__(self, address, port, connect, way=as_they_come):
         self.connect = connect
+        self.way = way
         self.server = socket.create_server((address, port))
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
@@ -80,13 +106,25 @@ class Relay:
         client.close()
         host.close()
 
-    @staticmethod
-    def pump(client, host):
+    def take(self, client):
+        data = client.recv(65536)
+        while data and self.way is together and select.select([client], [], [], PAUSE)[0]:
+            more = client.recv(65536)
+            if not more:
+                break
+            data += more
+        return data
+
+    def pump(self, client, host):
         ready = [host] if getattr(host, "pending", int)() else select.select([client, host], [], [], 10)[0]
         try:
             for source in ready:
-                data = source.recv(65536)
-                (client if source is host else host).sendall(data)
+                data = source.recv(65536) if source is host else self.take(client)
+                for i, part in enumerate(self.way(data) if data and source is client else [data]):
+                    time.sleep(PAUSE if i else 0)
+                    (client if source is host else host).sendall(part)
+                if source is client and self.way is one_by_one:
+                    time.sleep(PAUSE)
                 if not data:
                     return False
         except OSError:

@@ -7,8 +7,8 @@ import struct
 import pytest
 
 import h2spec
-from h2_gate import (DATA, END_HEADERS, END_STREAM, HEADERS, NAME, RST_STREAM, WINDOW_UPDATE, Frames, H2Gate, field, frame,
-                     request)
+from h2_gate import (DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, NAME, RST_STREAM, WINDOW_UPDATE, Frames, H2Gate, field,
+                     frame, request)
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +60,53 @@ def test_a_request_that_is_refused_is_told_why(gate, more, port, scheme, code):
     # The connection is as good as before.
     ask(link, request(gate, path="/v1/next"), 3)
     assert link.until(DATA, 3)[3] == b"GET /v1/next\n"
+    link.close()
+
+
+@pytest.mark.parametrize("order", ["together", "answer first"])
+@pytest.mark.parametrize("last, want", [
+    (frame(DATA, END_STREAM, 1, b"four"), 1),
+    (frame(DATA, END_STREAM, 1, b"not five"), 1),
+    (frame(DATA, 0, 1, b"four") + frame(HEADERS, END_HEADERS | END_STREAM, 1, field("x-sum", "1")), 1),
+    (frame(DATA, END_STREAM, 1, b"five.") + frame(DATA, END_STREAM, 1, b"more"), 5),
+    (frame(DATA, 0, 1, b"five.") + frame(HEADERS, END_HEADERS, 1, field("x-sum", "1")), 1),
+    (frame(DATA, 0, 1, b"five.") + frame(HEADERS, END_HEADERS | END_STREAM, 1, field(":path", "/")), 1),
+    (frame(DATA, 0, 1, b"five.") + frame(HEADERS, END_HEADERS | END_STREAM, 1, field("Upper", "1")), 1),
+], ids=["short", "long", "short before trailers", "data behind the end", "two trailers", "pseudo", "case"])
+def test_what_is_wrong_with_a_request_is_told_though_it_was_refused(gate, last, want, order):
+    link = Frames(gate)
+    head = frame(HEADERS, END_HEADERS, 1, request(gate, method="PUT") + field("content-length", "5"))
+    if order == "together":
+        link.send(head + last)
+    else:
+        link.send(head)
+        assert json.loads(link.until(DATA, 1)[3])["error"]["code"] == "denied_method"
+        link.send(last)
+    while one := link.read():
+        if one[0] in (RST_STREAM, GOAWAY):
+            break
+    assert int.from_bytes(one[3][-4:] if one[0] == RST_STREAM else one[3][4:8], "big") == want
+    link.close()
+
+
+def test_the_rest_of_a_refused_request_is_dropped(gate):
+    """Not reset at once: many a client takes that for the loss of its answer."""
+    link = Frames(gate)
+    ask(link, request(gate, method="PUT") + field("content-length", "10"), 1, END_HEADERS)
+    link.until(DATA, 1)
+    link.send(frame(DATA, 0, 1, b"5" * 5) + frame(DATA, END_STREAM, 1, b"5" * 5))
+    ask(link, request(gate, path="/v1/next"), 3)
+    while (one := link.read())[0] != DATA:
+        assert one[0] != RST_STREAM
+    assert one[2:] == (3, b"GET /v1/next\n")
+    link.close()
+
+
+def test_a_refused_request_that_does_not_end_is_ended(gate):
+    link = Frames(gate)
+    ask(link, request(gate, method="PUT"), 1, END_HEADERS)
+    link.until(DATA, 1)
+    assert struct.unpack(">I", link.until(RST_STREAM, 1)[3])[0] == 0
     link.close()
 
 
@@ -186,10 +233,16 @@ def test_a_big_download_through_a_connect_stream(gate):
     link.close()
 
 
-def test_prior_knowledge_passes_every_case(gate, tmp_path_factory):
-    """h2spec through a relay that is a tunnel of the proxy: what it asks for is refused, in HTTP/2."""
-    program = h2spec.build(tmp_path_factory.mktemp("h2spec"))
-    relay = h2spec.Relay("127.0.0.78", gate.plain.port, gate.connect_plain)
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return h2spec.build(tmp_path_factory.mktemp("h2spec"))
+
+
+@pytest.mark.parametrize("way", [h2spec.as_they_come, h2spec.one_by_one, h2spec.together], ids=lambda way: way.__name__)
+def test_prior_knowledge_passes_every_case(gate, program, way):
+    """h2spec through a relay that is a tunnel of the proxy: what it asks for is refused, in HTTP/2, and the refusal is
+    there before the next frame, or it is not."""
+    relay = h2spec.Relay("127.0.0.78", gate.plain.port, gate.connect_plain, way)
     try:
         passed, failures = h2spec.run(program, gate.plain.port, "-h", "127.0.0.78")
     finally:

@@ -249,25 +249,80 @@ a_reset_reaches_the_other_end(void **state)
 
 /* RFC 9113 section 8.1: an early answer is whole, then the rest isn't wanted. */
 static void
-an_early_answer_ends_the_request(void **state)
+answered_early(struct h2_pair *p, enum body_kind body, uint64_t length)
+{
+	pair_open(p);
+	pair_ask(p, "POST", "http://ok.test/", "", body, length);
+	pair_run(p);
+	(void)peer_log(&p->server);
+	pair_answer(p, 403, "", BODY_LENGTH, 2);
+	put(&p->server, "no");
+	end(&p->server);
+	h2_leave(p->server.stream);
+	pair_run(p);
+	assert_string_equal(peer_log(&p->client),
+			    "403 content-length=2 [length 2]\nbody no\nend\n");
+}
+
+static void
+what_follows_an_early_answer_is_dropped(void **state)
 {
 	struct h2_pair p;
 
 	(void)state;
-	pair_open(&p);
-	pair_ask(&p, "POST", "http://ok.test/", "", BODY_CHUNKED, 0);
+	answered_early(&p, BODY_CHUNKED, 0);
 	put(&p.client, "x");
 	pair_run(&p);
-	(void)peer_log(&p.server);
-	pair_answer(&p, 403, "", BODY_LENGTH, 2);
-	put(&p.server, "no");
-	end(&p.server);
-	h2_leave(p.server.stream);
-	put(&p.client, "y");
+	assert_false(h2_expire(p.server.h, p.now_ms + 4999));
+	end(&p.client);
 	pair_run(&p);
-	assert_string_equal(
-		peer_log(&p.client),
-		"403 content-length=2 [length 2]\nbody no\nend\nclosed 0\n");
+	assert_string_equal(peer_log(&p.client), "closed 0\n");
+	assert_string_equal(peer_log(&p.server), "closed 0\n");
+	pair_close(&p);
+}
+
+static void
+what_follows_an_early_answer_must_keep_its_length(void **state)
+{
+	struct h2_pair p;
+
+	(void)state;
+	answered_early(&p, BODY_LENGTH, 5);
+	put(&p.client, "four");
+	end(&p.client);
+	pair_run(&p);
+	assert_string_equal(peer_log(&p.server), "closed 1\n");
+	pair_close(&p);
+}
+
+static void
+a_request_that_goes_on_behind_its_answer_is_ended(void **state)
+{
+	struct h2_pair p;
+
+	(void)state;
+	answered_early(&p, BODY_CHUNKED, 0);
+	assert_true(h2_expire(p.server.h, p.now_ms + 5000));
+	assert_false(h2_expire(p.server.h, p.now_ms + 5000));
+	pair_run(&p);
+	assert_string_equal(peer_log(&p.client), "closed 0\n");
+	pair_close(&p);
+}
+
+static void
+a_request_that_is_long_behind_its_answer_is_ended(void **state)
+{
+	static const char block[65536];
+	struct h2_pair p;
+
+	(void)state;
+	answered_early(&p, BODY_CHUNKED, 0);
+	assert_int_equal(h2_put(p.client.stream, str_of(block, sizeof block)), ST_OK);
+	pair_run(&p);
+	assert_string_equal(peer_log(&p.client), "");
+	put(&p.client, "x");
+	pair_run(&p);
+	assert_string_equal(peer_log(&p.client), "closed 0\n");
 	assert_string_equal(peer_log(&p.server), "closed 0\n");
 	pair_close(&p);
 }
@@ -389,7 +444,10 @@ main(void)
 		cmocka_unit_test(a_websocket_that_is_refused_is_a_response),
 		cmocka_unit_test(connect_names_its_target_only),
 		cmocka_unit_test(a_reset_reaches_the_other_end),
-		cmocka_unit_test(an_early_answer_ends_the_request),
+		cmocka_unit_test(what_follows_an_early_answer_is_dropped),
+		cmocka_unit_test(what_follows_an_early_answer_must_keep_its_length),
+		cmocka_unit_test(a_request_that_goes_on_behind_its_answer_is_ended),
+		cmocka_unit_test(a_request_that_is_long_behind_its_answer_is_ended),
 		cmocka_unit_test(goaway_lets_what_runs_finish),
 		cmocka_unit_test(a_request_above_a_goaway_is_told_apart),
 		cmocka_unit_test(the_end_of_the_bytes_closes_what_runs),
