@@ -1,6 +1,7 @@
 #include "connectors/rinse.h"
 
 #include "connectors/scrub_head.h"
+#include "proxy/base/num.h"
 
 enum { INFLATED = 32 * 1024 };
 
@@ -51,19 +52,16 @@ rinse_decode(struct rinse *f, struct str codings)
 	return inflate_new(codings, &limits, &f->inflate);
 }
 
-/* One plain piece, searched, to the other side. */
+/* As much as space has room for, searched. */
 static enum status
-put_plain(struct rinse *f, struct str in, bool is_last, const struct rinse_space *space,
+put_piece(struct rinse *f, struct str in, bool is_last, const struct rinse_space *space,
 	  struct side *to)
 {
 	struct str out = in;
 	enum status st = ST_OK;
 
-	if (rinse_is_on(f)) {
-		if (in.n + scrub_room(&f->scrub) > space->n)
-			return ST_INTERNAL;
+	if (rinse_is_on(f))
 		st = scrub_feed(&f->scrub, in, is_last, space->p, &out);
-	}
 	if (st != ST_OK)
 		return st;
 	if (out.n == 0)
@@ -74,6 +72,23 @@ put_plain(struct rinse *f, struct str in, bool is_last, const struct rinse_space
 	else
 		side_put_copy(to, out);
 	return ST_OK;
+}
+
+/* What came while the client took nothing is given at once, up to a whole window. */
+static enum status
+put_plain(struct rinse *f, struct str in, bool is_last, const struct rinse_space *space,
+	  struct side *to)
+{
+	enum status st;
+
+	do {
+		size_t n = rinse_is_on(f)
+				   ? num_min(in.n, space->n - scrub_room(&f->scrub))
+				   : in.n;
+		st = put_piece(f, str_head(in, n), is_last && n == in.n, space, to);
+		in = str_skip(in, n);
+	} while (st == ST_OK && in.n > 0);
+	return st;
 }
 
 /* Decoded a piece at a time, as long as the client takes it. */

@@ -34,8 +34,9 @@ enum status rinse_fields(struct rinse *f, struct head *h) MUSTCHECK;
 /* The body is encoded so.  ST_OK: it will come out plain; ST_END: it is plain. */
 enum status rinse_decode(struct rinse *f, struct str codings) MUSTCHECK;
 
-/* space: room for what is written, used within the call.  Puts to `to`; ST_OK: all went
- * on; ST_AGAIN: `to` takes no more, call again without bytes when it does. */
+/* space: room for what is written, used within the call; more than scrub_room() ever is.
+ * Puts to `to`; ST_OK: all went on; ST_AGAIN: `to` takes no more, call again without
+ * bytes when it does. */
 struct rinse_space {
 	char *p;
 	size_t n;

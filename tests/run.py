@@ -97,6 +97,10 @@ def part_clients(_):
     return pytest(TESTS / "clients", build("release") / "bin")
 
 
+def part_systems(_):
+    return pytest(TESTS / "systems", build("release") / "bin")
+
+
 def part_escape(_):
     return pytest(TESTS / "escape", build("release") / "bin")
 
@@ -146,7 +150,7 @@ def part_long(_):
 PARTS = {name.removeprefix("part_"): fn for name, fn in list(globals().items()) if name.startswith("part_")}
 # One after the other: what waits for a clock is not tried beside what takes the whole
 # machine, or a stall of the machine passes for one of the gateway.
-ORDER = ["unit", "lint", "fuzz", "demo", "flow", "cases", "jail", "separation", "escape", "kill", "clients", "fresh", "fresh13"]
+ORDER = ["unit", "lint", "fuzz", "demo", "flow", "cases", "jail", "separation", "escape", "kill", "clients", "systems", "fresh", "fresh13"]
 
 
 def one(name, options, rows):

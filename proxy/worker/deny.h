@@ -18,6 +18,12 @@ void deny_put_json(struct buf *b, const struct image *im, const struct exchange 
 void deny_put_proxy_status(struct buf *b, enum status reason);
 /* Status and fields of a response with that body, its length aside. */
 enum status deny_head(struct head *h, enum status reason) MUSTCHECK;
+
+/* A client of gRPC shows its users grpc-message, and of HTTP only the status: it gets a
+ * whole response in the head ("Trailers-Only"), and no body. */
+bool deny_is_grpc(const struct head *request);
+enum status deny_head_grpc(struct head *h, enum status reason, uint64_t id) MUSTCHECK;
+
 /* A whole HTTP/1.1 response with that body.  keep: no Connection: close. */
 void deny_put_http(struct buf *b, const struct image *im, const struct exchange *x,
 		   uint64_t id, bool keep);

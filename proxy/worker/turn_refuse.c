@@ -84,8 +84,10 @@ turn_refuse(struct turn *t, enum status why)
 	uint64_t id = deny_record(t->c, x);
 	head_init(&h, &t->arena);
 	buf_init(&body, TURN_TEXT_MAX);
-	deny_put_json(&body, x->image, x, id);
-	enum status st = deny_head(&h, why);
+	bool is_grpc = deny_is_grpc(t->request);
+	if (!is_grpc)
+		deny_put_json(&body, x->image, x, id);
+	enum status st = is_grpc ? deny_head_grpc(&h, why, id) : deny_head(&h, why);
 	x->http_status = h.status;
 	turn_end_exchange(t, why);
 	t->is_answered = true;

@@ -1,0 +1,45 @@
+import importlib.util
+import json
+import os
+import pathlib
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+FLOW = HERE.parent / "flow"
+sys.path[:0] = [str(HERE), str(FLOW)]
+
+
+def load(path, name):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+flow = load(FLOW / "conftest.py", "flow_conftest")
+absent, counts = {}, {}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def report():
+    yield
+    path = os.environ.get("SANDGATE_REPORT")
+    if path:
+        pathlib.Path(path).write_text(json.dumps({**counts, **{f"absent {k}": v for k, v in absent.items()}}))
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """house(preset, ...) makes one (house.py); all of a module are closed behind it."""
+    from house import House  # which asks this module for things
+    made = []
+
+    def make(*words, **kw):
+        made.append(House(tmp_path_factory.mktemp("house"), *words, **kw))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
