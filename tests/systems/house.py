@@ -10,6 +10,8 @@ Only where a system lies is changed in a preset, and whatever `connector()` is t
 """
 import os
 import pathlib
+import socket
+import ssl
 import subprocess
 
 import yaml
@@ -48,6 +50,13 @@ class House:
         found.update(changes)
         return found
 
+    def bearer(self, name, host, port, value, **more):
+        """A connector of the test's own, all of its host."""
+        self.hosts[host] = [ADDRESS]
+        self.values[f"{name}/token"] = value
+        self.connectors.append({"name": name, "hosts": [host], "upstream": f"https://{host}:{port}", "addresses": LOOPBACK,
+                                "auth": {"kind": "bearer", "secret": f"{name}/token"}, "allow": [{"paths": ["/**"]}], **more})
+
     def move(self, host, port=None):
         """Every connector of this host calls it at our address."""
         self.hosts[host] = [ADDRESS]
@@ -69,10 +78,13 @@ class House:
         ca.chmod(0o644)
         self.gate.write({
             "resolver": {"servers": ["127.0.0.1"], "timeout": "200ms", "tries": 1, "hosts": self.hosts},
-            "upstream_tls": {"ca_file": str(ca)}, "connectors": self.connectors, "sandboxes": [],
+            "upstream_tls": {"ca_file": str(ca)}, "connectors": self.connectors,
+            "sandboxes": [{"id": "demo", "source": "127.0.0.1", "user": "alice", "policy": "coding"}],
             "policies": {"coding": {"allow": self.allow, "connectors": [c["name"] for c in self.connectors]}}, **self.more})
         self.gate.start()
-        self.values = values
+        self.values.update(values)
+        self.trusted = self.folder / "gateway.pem"
+        self.trusted.write_text(self.gate.cli("ca", "export", check=True).stdout)
         for c in self.connectors:
             self.put(c)
         return self
@@ -86,6 +98,21 @@ class House:
             if done.returncode == 0:
                 return
         raise AssertionError(done.stderr)
+
+    def tunnel(self, host, port=443, protocol="h2"):
+        """TLS to a host, from the sandbox of this machine."""
+        sock = socket.create_connection(self.gate.proxy, 20)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+        assert sock.recv(4096).startswith(b"HTTP/1.1 200")
+        context = ssl.create_default_context(cafile=self.trusted)
+        context.set_alpn_protocols([protocol])
+        return context.wrap_socket(sock, server_hostname=host)
+
+    def curl(self, *words, **kw):
+        """A running curl of the sandbox of this machine."""
+        return subprocess.Popen(["curl", "-sS", "-N", "--proxy", "http://%s:%d" % self.gate.proxy, "--cacert", self.trusted, *words],
+                                stdout=subprocess.PIPE, **kw)
 
     def box(self, *words, env=None, cwd=None, **kw):
         """What runs a command in a box, as arguments of subprocess."""
