@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The same load through sandgate and its peers, alternating in one run.
 
-usage: bench.py [tunnel|http|dns|idle|cost|all]... [--pairs N] [--seconds N] [--bin DIR]
+usage: bench.py [tunnel|http|dns|idle|cost|intercept|connector|stream|all]... [--pairs N] [--seconds N] [--bin DIR]
                 [--only PEER,...] [--load WORD] [--json FILE]
 
 The load generator and the origin have one processor, the gateway that is measured has
@@ -27,10 +27,11 @@ import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import peers  # noqa: E402
+import web  # noqa: E402
+import web_peers  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "build/perf"
-LOAD_CPU = {min(os.sched_getaffinity(0))}
 SLACK = 1.10  # a gate fails above must + 10 %: the figures repeat no better than that
 GIB = 1 << 30
 
@@ -57,6 +58,7 @@ LOADS = [
     ("DNS miss", "dns", "dns", dict(name="n%.miss.example"), "query",
      [(("dnsdist",), 1.25), (("unbound",), 0.30)]),
 ]
+CORE, WEB = ("tunnel", "http", "dns", "idle"), ("intercept", "connector", "stream")
 IDLE_GATE = 3300
 IDLE_CONNS = 5000
 
@@ -65,10 +67,10 @@ def build():
     base = next((p for p in (ROOT / "build/release/libbase.a", ROOT / "build/bench/libbase.a") if p.exists()), None)
     if base is None:
         sys.exit("bench: build/release is not built")
-    for name, more in (("origin", []), ("load", ["measure.c"]), ("dnsload", ["measure.c"]), ("fdpass", [])):
+    for name, more in (("origin", []), ("load", ["measure.c"]), ("webload", ["web_link.c", "measure.c"]), ("dnsload", ["measure.c"]), ("fdpass", [])):
         sources = [ROOT / "tests/perf" / s for s in [f"{name}.c", *more]]
         subprocess.run(["cc", "-O2", "-g", "-std=gnu17", "-D_GNU_SOURCE", f"-I{ROOT}", "-o", OUT / name,
-                        *sources, base], check=True)
+                        *sources, base, "-lssl", "-lcrypto", "-lnghttp2"], check=True)
 
 
 def fetch_envoy():
@@ -115,8 +117,8 @@ def into_namespace():
 
 def prepare_namespace(gateways):
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    rules = "".join(f"ip daddr {g.address()} tcp dport 443 redirect to :{g.ports['tunnel']}\n"
-                    for g in gateways if "tunnel" in g.ports)
+    rules = "".join(f"ip daddr {address} tcp dport {port} redirect to :{to}\n"
+                    for g in gateways for address, port, to in g.redirects())
     subprocess.run(["nft", "-f", "-"], check=True, text=True,
                    input="table ip bench {\nchain out {\ntype nat hook output priority -100\n%s}\n}\n" % rules)
     set_sysctl("net/ipv4/ip_local_port_range", "1025 65000")
@@ -131,7 +133,7 @@ def prepare_namespace(gateways):
 
 def start_origin():
     origin = subprocess.Popen([OUT / "origin", peers.ORIGIN, "443,8080", str(peers.DNS_PORT)], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE, preexec_fn=peers.pin(LOAD_CPU))
+                              stdout=subprocess.PIPE, preexec_fn=peers.pin(peers.LOAD_CPU))
     if origin.stdout.readline() != b"ready\n":
         sys.exit("bench: the origin did not start")
     return origin
@@ -142,6 +144,9 @@ class Bench:
         self.options, self.gateways, self.serial = options, gateways, 0
 
     def command(self, gateway, way, args):
+        if way in web_peers.WAYS:
+            self.serial += 1
+            return web.command(OUT, self.options, gateway, way, args, self.serial)
         at = dict(to=gateway.address(), port=443) if way == "tunnel" else dict(to="127.0.0.1", port=gateway.ports[way])
         all_args = {**at, "seconds": self.options.seconds, **args}
         if way == "dns":
@@ -157,7 +162,7 @@ class Bench:
     def drive(self, gateway, way, args):
         """One run: the generator's words and the gateway's processor time in between."""
         load = subprocess.Popen(self.command(gateway, way, args), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, preexec_fn=peers.pin(LOAD_CPU))
+                                stderr=subprocess.PIPE, preexec_fn=peers.pin(peers.LOAD_CPU))
         try:
             if load.stdout.readline() != b"ready\n":
                 raise RuntimeError(f"{gateway.name}: {load.stderr.read().decode()[-300:]} exit {load.wait()}")
@@ -170,6 +175,8 @@ class Bench:
                 raise RuntimeError(f"{gateway.name}: {load.stderr.read().decode()[-300:]} exit {load.wait()}")
             time.sleep(0.3)  # what is written later belongs to it too
             result = json.loads(line)
+            if result["done"] == 0 and args.get("mode") != "idle":
+                raise RuntimeError(f"{gateway.name}: answered nothing")
             split = {k: v - before.get(k, 0) for k, v in gateway.cpu_ns().items()}
             result.update(cpu_ns=sum(split.values()), pss=pss, split=split)
             return result
@@ -181,15 +188,15 @@ class Bench:
                 load.kill()
                 load.wait()
 
-    def able(self, way):
-        return [g for g in self.gateways if way in g.ports]
+    def able(self, way, args):
+        return [g for g in self.gateways if way in g.ports and (g.name != "direct" or args.get("inject"))]
 
     def rounds(self, load):
         """{gateway: [result, ...]}, one of each gateway a round, the order turning."""
         name, _, way, args, unit, _ = load
-        found = {g.name: [] for g in self.able(way)}
+        found = {g.name: [] for g in self.able(way, args)}
         for i in range(self.options.pairs):
-            order = self.able(way)
+            order = self.able(way, args)
             order = order[i % len(order):] + order[:i % len(order)]
             for g in order:
                 try:
@@ -204,7 +211,7 @@ class Bench:
 
     def idle(self):
         found = {}
-        for g in self.able("tunnel"):
+        for g in self.able("tunnel", {}):
             g.stop()
             g.start()
             empty = g.pss()
@@ -278,7 +285,7 @@ def judge(load, found, us):
 
 def run_loads(bench, part, record):
     good = True
-    for load in LOADS:
+    for load in LOADS + web.LOADS:
         if load[1] != part or bench.options.load not in load[0]:
             continue
         print(f"\n  {load[0]}", flush=True)
@@ -322,6 +329,8 @@ def run_cost(options, folder, record):
     extra = [p["passed"] - p["plain"] for p in passing]
     print("\n  one ask and its answer: %d ns, with a descriptor each way %d ns more (%d-%d)" % (
         statistics.median(p["plain"] for p in passing), statistics.median(extra), min(extra), max(extra)))
+    prepare_namespace([peers.Sandgate(pathlib.Path(tempfile.mkdtemp(dir=folder)), options.bin)])
+    origin = start_origin()
     for i in range(options.pairs):
         for name, bins in variants[i % len(variants):] + variants[:i % len(variants)]:
             g = peers.Sandgate(pathlib.Path(tempfile.mkdtemp(dir=folder)), bins, name)
@@ -333,6 +342,8 @@ def run_cost(options, folder, record):
                     r = bench.drive(g, load[2], load[3])
                     found[load[0]].setdefault(name, []).append({**r, "cost": cost_of(r, load[4])})
             g.stop()
+    origin.stdin.close()
+    origin.wait()
     for load in LOADS:
         if not found[load[0]]:
             continue
@@ -354,16 +365,21 @@ def arguments():
     options = p.parse_args()
     options.bin = options.bin.resolve()
     if "all" in options.parts:
-        options.parts = ["tunnel", "http", "dns", "idle", "cost"]
+        options.parts = [*CORE, *WEB, "cost"]
     return options
 
 
-def choose(options, folder):
-    ways = {"tunnel": {"tunnel", "connect"}, "http": {"http"}, "dns": {"dns"}, "idle": {"tunnel"}}
-    wanted = set().union(*(ways.get(p, set()) for p in options.parts))
-    chosen = [peers.Sandgate(folder, options.bin)]
-    for kind in peers.PEERS:
-        if not wanted & set(kind.ports) or (options.only and kind.name not in options.only.split(",")):
+def choose(options, parts, folder):
+    """Those that the parts need, sandgate first."""
+    if set(parts) <= set(WEB):
+        kinds, ours = web_peers.PEERS, web_peers.WebSandgate(folder, options.bin)
+    else:
+        ways = {"tunnel": {"tunnel", "connect"}, "http": {"http"}, "dns": {"dns"}, "idle": {"tunnel"}}
+        wanted = set().union(*(ways[p] for p in parts))
+        kinds, ours = [k for k in peers.PEERS if wanted & set(k.ports)], peers.Sandgate(folder, options.bin)
+    chosen = [ours, web_peers.Direct(ours)] if "connector" in parts else [ours]
+    for kind in kinds:
+        if options.only and kind.name not in options.only.split(","):
             continue
         peer = kind(folder)
         why = peer.absent()
@@ -371,7 +387,7 @@ def choose(options, folder):
             print(f"  ABSENT {peer.name}: {why}")
         else:
             chosen.append(peer)
-    if "tunnel" in options.parts:
+    if "tunnel" in parts:
         print("  ABSENT squid peek and splice: Debian's squid is built without TLS; squid is measured by CONNECT")
     return chosen
 
@@ -390,41 +406,53 @@ def start_all(gateways):
     return up
 
 
+def run_parts(options, parts, folder, record):
+    """Parts that are measured on the same gateways; false when a gate is missed."""
+    folder.mkdir()
+    folder.chmod(0o755)
+    is_web, good, gateways = set(parts) <= set(WEB), True, []
+    origins = [start_origin()]
+    try:
+        if is_web:
+            (folder / "certs").mkdir(mode=0o755)
+            web_peers.make_certificates(folder / "certs")
+            origins.append(web_peers.Origin(folder))
+            origins[1].start()
+        gateways = choose(options, parts, folder)
+        prepare_namespace(gateways)
+        gateways = start_all(gateways)
+        bench = Bench(options, gateways)
+        for part in parts:
+            good = (run_idle(bench, record) if part == "idle" else run_loads(bench, part, record)) and good
+    finally:
+        for g in gateways + origins[1:]:
+            g.stop()
+        origins[0].stdin.close()
+        origins[0].wait()
+    return good
+
+
 def main():
     options = arguments()
     OUT.mkdir(parents=True, exist_ok=True)
-    if {"tunnel", "http", "idle"} & set(options.parts):
+    groups = [[p for p in options.parts if p in CORE], [p for p in options.parts if p in WEB]]
+    if set(options.parts) - {"dns", "cost"}:
         fetch_envoy()
     into_namespace()
     build()
     make_hello()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="sandgate-bench-"))
     folder.chmod(0o755)
-    record, good, gateways, origin = {}, True, [], None
-    print(f"  load and origin on processor {min(LOAD_CPU)}, gateways on {min(peers.PEER_CPU)}; {options.pairs} rounds of "
+    record, good = {}, True
+    print(f"  load and origin on processor {min(peers.LOAD_CPU)}, gateways on {min(peers.PEER_CPU)}; {options.pairs} rounds of "
           f"{options.seconds} s; sandgate's limits.* lifted, 1 worker, ledger on")
     try:
-        gateways = choose(options, folder)
-        prepare_namespace(gateways)
-        origin = start_origin()
-        if set(options.parts) & {"tunnel", "http", "dns", "idle"}:
-            gateways = start_all(gateways)
-        bench = Bench(options, gateways)
-        for part in ("tunnel", "http", "dns"):
-            if part in options.parts:
-                good = run_loads(bench, part, record) and good
-        if "idle" in options.parts:
-            good = run_idle(bench, record) and good
-        for g in gateways:
-            g.stop()
+        for i, parts in enumerate(groups):
+            if parts:
+                good = run_parts(options, parts, folder / str(i), record) and good
         if "cost" in options.parts:
             run_cost(options, folder, record)
     finally:
-        for g in gateways:
-            g.stop()
-        if origin:
-            origin.stdin.close()
-            origin.wait()
         if options.json:
             options.json.write_text(json.dumps(record, indent=1))
         shutil.rmtree(folder, ignore_errors=True)

@@ -15,7 +15,7 @@ import time
 
 ORIGIN, HOST, DNS_PORT = "127.0.0.2", "origin.bench.example", 5300
 BLOCKED = "blocked.example"
-PEER_CPU = {max(os.sched_getaffinity(0))}
+LOAD_CPU, PEER_CPU = {min(os.sched_getaffinity(0))}, {max(os.sched_getaffinity(0))}
 
 
 def pin(cpus):
@@ -43,7 +43,7 @@ def descendants(pid):
 
 
 class Peer:
-    name, program, ports = "", "", {}
+    name, program, ports, cpu = "", "", {}, PEER_CPU
 
     def __init__(self, folder):
         self.dir = folder / self.name
@@ -58,6 +58,10 @@ class Peer:
         """Of its own, from which nft redirects to it."""
         return f"127.0.1.{self.ports['tunnel'] % 100}"
 
+    def redirects(self):
+        """(address, port, port of ours)"""
+        return [(self.address(), 443, self.ports["tunnel"])] if "tunnel" in self.ports else []
+
     def write(self, name, text):
         (self.dir / name).write_text(textwrap.dedent(text))
         (self.dir / name).chmod(0o644)
@@ -69,7 +73,7 @@ class Peer:
     def run(self, command, **kw):
         out = open(self.dir / "out", "ab")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=self.dir,
-                                        preexec_fn=pin(PEER_CPU), **kw)
+                                        preexec_fn=pin(self.cpu), **kw)
 
     def start(self):
         self.run(self.command())
