@@ -74,6 +74,10 @@ def client_certificate(r):
     return None if r.peer else "no client certificate"
 
 
+# What S3 takes in place of a body's hash: chunks have a sum behind them that nobody signed.
+UNSIGNED = ("UNSIGNED-PAYLOAD", "STREAMING-UNSIGNED-PAYLOAD-TRAILER")
+
+
 class Echo(System):
     """Shows what it was sent in whatever form the path says: the worst neighbour of a credential."""
 
@@ -239,7 +243,7 @@ class S3(System):
             return "another key or scope"
         if "host" not in names or any(n.startswith("x-amz-") and n not in names for n, _ in r.fields):
             return "a field is not signed"
-        if payload != "UNSIGNED-PAYLOAD" and payload != hashlib.sha256(r.read()).hexdigest():
+        if payload not in UNSIGNED and payload != hashlib.sha256(r.read()).hexdigest():
             return "another body"
         then = datetime.datetime.strptime(date, "%Y%m%dT%H%M%SZ")
         if abs((datetime.datetime.utcnow() - then).total_seconds()) > 900:
@@ -267,6 +271,23 @@ class S3(System):
             return Answer(404, b"<Error><Code>NoSuchKey</Code></Error>", [("Content-Type", "application/xml")])
         data = self.objects[bucket, key]
         return Answer(200, b"" if r.method == "PUT" else data, [("ETag", f'"{hashlib.md5(data).hexdigest()}"')])
+
+
+class Sts(System):
+    """AssumeRole: the bucket's own key pair, with a session token, for whoever signs with the agents'."""
+
+    def __init__(self, bucket):
+        self.agents = S3(service="sts")
+        super().__init__(self.agents.signed)
+        self.bucket, self.session = bucket, secrets.token_urlsafe(24)
+
+    def answer(self, r):
+        if "Action=AssumeRole" not in r.read().decode() + r.query:
+            return Answer(400, b"<Error><Code>InvalidAction</Code></Error>")
+        return Answer(200, f"""<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
+            <AccessKeyId>{self.bucket.id}</AccessKeyId><SecretAccessKey>{self.bucket.secret}</SecretAccessKey>
+            <SessionToken>{self.session}</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration>
+            </Credentials></AssumeRoleResult></AssumeRoleResponse>""".encode(), [("Content-Type", "text/xml")])
 
 
 class Registry(System):

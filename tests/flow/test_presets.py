@@ -215,26 +215,10 @@ def test_a_token_is_got_once_and_shown(world, key, preset, host, path, words):
     assert tokens.given == 1 and [r.refused for r in system.seen] == [None, None]
 
 
-class Sts(System):
-    """AssumeRole: the bucket's own key pair, with a session token, for whoever signs with the agents'."""
-
-    def __init__(self, bucket):
-        self.agents = systems.S3(service="sts")
-        super().__init__(self.agents.signed)
-        self.bucket, self.session = bucket, secret()
-
-    def answer(self, r):
-        assert "Action=AssumeRole" in r.read().decode() + r.query
-        return Answer(200, f"""<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
-            <AccessKeyId>{self.bucket.id}</AccessKeyId><SecretAccessKey>{self.bucket.secret}</SecretAccessKey>
-            <SessionToken>{self.session}</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration>
-            </Credentials></AssumeRoleResult></AssumeRoleResponse>""".encode(), [("Content-Type", "text/xml")])
-
-
 def test_a_bucket_is_used_as_the_role(world):
     w = world("aws-s3")
     host, bucket = w.connectors[0]["hosts"][0], systems.S3()
-    sts = Sts(bucket)
+    sts = systems.Sts(bucket)
     w.connectors[0]["auth"]["token_url"] = f"https://sts.example.test:{w.firm.port}/"
     w.hosts["sts.example.test"] = [ADDRESS]
     w.firm.add("sts.example.test", sts)
