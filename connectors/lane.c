@@ -356,7 +356,7 @@ lanes_tick(struct connector *all)
 {
 	list_each_safe (it, &all->lanes) {
 		struct lane *l = LIST_OF(it, struct lane, link);
-		(void)front_tick(l->front);
+		front_tick(l->front);
 		if (l->is_dead)
 			continue;
 		/* Once a second: is the sandbox still there? */

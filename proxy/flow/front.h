@@ -12,6 +12,9 @@
 #include "proxy/flow/side.h"
 #include "proxy/flow/stream.h"
 
+/* Why a front ended a wait. */
+enum front_wait { FRONT_WAIT_HEAD, FRONT_WAIT_IDLE, FRONT_WAIT_STALL };
+
 struct front_hooks {
 	/*
 	 * A request begins: s is new; the owner makes a turn and sets s->events and
@@ -32,6 +35,9 @@ struct front_hooks {
 	/* h2, a stream that is a tunnel by itself (CONNECT, RFC 9113 section 8.5), as
 	 * begin; NULL: a request like any other, whose method the turn refuses. */
 	enum status (*connect)(void *ctx, struct side *s);
+	/* A wait has been too long; what comes of it, comes behind this: what is counted
+	 * here is there before the client sees an end.  NULL: nobody counts. */
+	void (*waited)(void *ctx, enum front_wait why);
 };
 
 /* Numbers of the policy in force; read through the pointer each time. */
@@ -43,16 +49,13 @@ struct front_limits {
 	size_t window, connection; /* h2: of a stream, of all */
 };
 
-/* Why a front ended a wait; the owner counts. */
-enum front_wait { FRONT_WAIT_NONE, FRONT_WAIT_HEAD, FRONT_WAIT_IDLE, FRONT_WAIT_STALL };
-
 struct front;
 
 struct front_class {
 	/* Once, behind new: what was read before (copied), then the stream. */
 	void (*go)(struct front *f, struct str seen);
 	/* About once a second.  A head that is too late: bad(ST_TIMEOUT). */
-	enum front_wait (*tick)(struct front *f);
+	void (*tick)(struct front *f);
 	void (*drain)(
 		struct front *f); /* no new requests; over when the last is done */
 	/* The owner lets go: turns have ended or are ended by their own abort();
@@ -78,16 +81,24 @@ front_go(struct front *f, struct str seen)
 	f->class->go(f, seen);
 }
 
-static inline enum front_wait
+static inline void
 front_tick(struct front *f)
 {
-	return f->class->tick(f);
+	f->class->tick(f);
 }
 
 static inline void
 front_drain(struct front *f)
 {
 	f->class->drain(f);
+}
+
+/* For fronts: tells their owner. */
+static inline void
+front_waited(const struct front *f, enum front_wait why)
+{
+	if (f->hooks->waited != NULL)
+		f->hooks->waited(f->ctx, why);
 }
 
 static inline void

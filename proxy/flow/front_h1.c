@@ -393,37 +393,36 @@ is_stalled(const struct front_h1 *f, uint64_t at)
 	       at - f->out.blocked_ms > f->front.limits->stalled_ms;
 }
 
-static enum front_wait
+static void
 tick_stalled(struct front_h1 *f)
 {
+	front_waited(&f->front, FRONT_WAIT_STALL);
 	f->is_stalled = true;
 	if (f->is_open && !f->is_gone)
 		give_gone(f, ST_TIMEOUT);
 	else
 		front_h1_over(f, true);
-	return FRONT_WAIT_STALL;
 }
 
-static enum front_wait
+static void
 tick(struct front *front)
 {
 	struct front_h1 *f = (struct front_h1 *)(void *)front;
 	uint64_t at = now(f), waited = at - f->since_ms;
 
-	if (is_stalled(f, at))
-		return tick_stalled(f);
-	if (f->state == FRONT_H1_HEAD && f->is_open && !f->is_gone &&
-	    waited > front->limits->head_ms) {
+	if (is_stalled(f, at)) {
+		tick_stalled(f);
+	} else if (f->state == FRONT_H1_HEAD && f->is_open && !f->is_gone &&
+		   waited > front->limits->head_ms) {
+		front_waited(front, FRONT_WAIT_HEAD);
 		give_bad(f, ST_TIMEOUT);
 		settle(f);
-		return FRONT_WAIT_HEAD;
-	}
-	if ((f->state == FRONT_H1_IDLE && waited > front->limits->keepalive_ms) ||
-	    (f->state == FRONT_H1_LINGER && waited > LINGER_MS)) {
+	} else if ((f->state == FRONT_H1_IDLE &&
+		    waited > front->limits->keepalive_ms) ||
+		   (f->state == FRONT_H1_LINGER && waited > LINGER_MS)) {
+		front_waited(front, FRONT_WAIT_IDLE);
 		front_h1_over(f, false);
-		return FRONT_WAIT_IDLE;
 	}
-	return FRONT_WAIT_NONE;
 }
 
 static void

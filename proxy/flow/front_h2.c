@@ -91,14 +91,14 @@ go(struct front *front, struct str seen)
 }
 
 /* Nothing more is said to it but goodbye. */
-static enum front_wait
+static void
 give_up(struct front_h2 *f, enum front_wait why, bool is_reset)
 {
+	front_waited(&f->front, why);
 	h2_link_end(&f->link);
 	if (is_reset)
 		f->link.is_cut = true;
 	h2_link_settle(&f->link);
-	return why;
 }
 
 static bool
@@ -110,40 +110,42 @@ is_late(const struct front_h2 *f, uint64_t at)
 	return since != 0 && at - since > f->front.limits->head_ms;
 }
 
-static enum front_wait
+static void
 tick_idle(struct front_h2 *f, uint64_t at)
 {
 	uint64_t most = f->front.limits->keepalive_ms;
 
 	if (h2_streams(f->link.h2) > 0 || f->link.open > 0) {
 		f->idle_ms = at;
-		return FRONT_WAIT_NONE;
+		return;
 	}
 	if (at - f->idle_ms <= most && !f->front.is_draining)
-		return FRONT_WAIT_NONE;
+		return;
 	if (at - f->idle_ms > GOODBYE_MS &&
-	    (f->front.is_draining || at - f->idle_ms > most + GOODBYE_MS))
-		return give_up(f, FRONT_WAIT_IDLE, false);
+	    (f->front.is_draining || at - f->idle_ms > most + GOODBYE_MS)) {
+		give_up(f, FRONT_WAIT_IDLE, false);
+		return;
+	}
 	h2_goaway(f->link.h2);
 	h2_link_settle(&f->link);
-	return FRONT_WAIT_NONE;
 }
 
-static enum front_wait
+static void
 tick(struct front *front)
 {
 	struct front_h2 *f = of_front(front);
 	uint64_t at = now(f), stalled_ms = front->limits->stalled_ms;
 
 	if (f->is_over)
-		return FRONT_WAIT_NONE;
+		return;
 	if (h2_link_is_blocked(&f->link) && at - f->link.blocked_ms > stalled_ms)
-		return give_up(f, FRONT_WAIT_STALL, true);
-	if (is_late(f, at))
-		return give_up(f, FRONT_WAIT_HEAD, false);
-	if (h2_link_tick(&f->link, stalled_ms))
-		return FRONT_WAIT_STALL;
-	return tick_idle(f, at);
+		give_up(f, FRONT_WAIT_STALL, true);
+	else if (is_late(f, at))
+		give_up(f, FRONT_WAIT_HEAD, false);
+	else if (h2_link_tick(&f->link, stalled_ms)) /* what it does comes later */
+		front_waited(front, FRONT_WAIT_STALL);
+	else
+		tick_idle(f, at);
 }
 
 static void

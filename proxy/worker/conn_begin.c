@@ -86,9 +86,9 @@ turn_away(struct worker *w, int fd)
 {
 	struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
 
+	stats_add(w->role.stats, STAT_LIMIT_CONNECTIONS, 1);
 	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 	(void)close(fd);
-	stats_add(w->role.stats, STAT_LIMIT_CONNECTIONS, 1);
 }
 
 /* NULL: over the limit of all, or no memory; fd is closed. */

@@ -52,9 +52,23 @@ on_connect(void *ctx, struct side *s)
 	return inlet_new(ctx, s);
 }
 
+static void
+on_waited(void *ctx, enum front_wait why)
+{
+	struct visit *v = ctx;
+	struct stats *stats = v->c->w->role.stats;
+
+	if (why == FRONT_WAIT_HEAD)
+		stats_add(stats, STAT_TIMEOUT_HEAD, 1);
+	/* A turn counts its own. */
+	if (why == FRONT_WAIT_STALL && list_is_empty(&v->turns))
+		stats_add(stats, STAT_TIMEOUT_STALLED, 1);
+}
+
 static const struct front_hooks hooks = {
 	.begin = on_begin,
 	.over = on_over,
+	.waited = on_waited,
 };
 
 /* Of a proxy listener. */
@@ -63,6 +77,7 @@ static const struct front_hooks proxy_hooks = {
 	.divert = on_divert,
 	.over = on_over,
 	.connect = on_connect,
+	.waited = on_waited,
 };
 
 /* Called for each turn; it may end itself. */
@@ -106,23 +121,11 @@ visit_drain(struct conn *c)
 }
 
 static void
-count_wait(struct conn *c, enum front_wait wait, bool had_turn)
-{
-	struct stats *stats = c->w->role.stats;
-
-	if (wait == FRONT_WAIT_HEAD)
-		stats_add(stats, STAT_TIMEOUT_HEAD, 1);
-	if (wait == FRONT_WAIT_STALL && !had_turn) /* a turn counts its own */
-		stats_add(stats, STAT_TIMEOUT_STALLED, 1);
-}
-
-static void
 visit_tick(struct conn *c)
 {
 	struct visit *v = c->state;
-	bool had_turn = !list_is_empty(&v->turns);
 
-	count_wait(c, front_tick(v->front), had_turn);
+	front_tick(v->front);
 	if (!c->is_closed)
 		each_turn(v, turn_tick);
 }

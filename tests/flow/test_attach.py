@@ -116,7 +116,7 @@ def test_it_outlives_every_role_and_a_reload(gate, namespace):
     assert g.reload()[0] == 200
     assert namespace.ask() == "denied_by_policy"
     assert {r["sandbox"] for r in g.wait_rows(6, kind="deny")} == {"box"}
-    assert len(g.rows(kind="attach")) == 1
+    assert len(g.wait_rows(kind="attach")) == 1
 
 
 def back(g, name, pid):

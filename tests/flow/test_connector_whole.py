@@ -115,7 +115,7 @@ def test_rows_tell_the_connector_the_version_and_what_was_scrubbed(whole):
     whole.curl("/api/x")
     row = wait_for(lambda: whole.g.rows(kind="response"))[0]
     assert (row["connector"], row["secret_version"]) == ("tracker", 1) and row["scrubbed"] >= 2
-    row, = whole.g.rows(kind="credential")
+    row, = whole.g.wait_rows(kind="credential")  # from another ring
     assert (row["connector"], row["secret_version"], row["sandbox"]) == ("tracker", 1, "demo")
     assert SECRET not in str(whole.g.rows())
 
@@ -194,7 +194,7 @@ def test_a_line_that_ends_while_both_of_its_ends_live_is_replaced(whole):
                 line.shutdown(socket.SHUT_RDWR)
             time.sleep(0.5)
     assert whole.g.pids() == before
-    assert whole.g.text_of_log().count("worker.0: a new line to connector.0") == 3
+    wait_for(lambda: whole.g.text_of_log().count("worker.0: a new line to connector.0") == 3)
     assert len(lines_between(before["worker.0"], before["connector.0"])) == 1
 
 

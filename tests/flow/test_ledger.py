@@ -77,7 +77,7 @@ def test_kill_9_of_the_ledger_loses_no_row(gate):
         wait_for(lambda old=old: g.pids()["ledger"] != old)
     rows = wait_for(lambda: len(r := g.rows(kind="deny")) >= len(wanted) and r)
     assert [r["id"] for r in rows] == wanted
-    assert len(g.rows(kind="role_death")) >= 8
+    assert g.wait_rows(8, kind="role_death")
     assert verify(g)["whole"]
 
 

@@ -69,11 +69,11 @@ def test_a_full_disk_stops_egress_soon_and_room_brings_it_back(small, origin):  
     for _ in range(5):
         assert attempt(g, origin) == "no_ledger"
     assert origin.seen == seen
-    log = g.text_of_log()
-    assert "rows can't be stored" in log and "egress stops until rows can be stored" in log
+    for words in ("rows can't be stored", "egress stops until rows can be stored"):
+        wait_for(lambda words=words: words in g.text_of_log())
     os.unlink(g.state / "fill")
     wait_for(lambda: attempt(g, origin) == "ok", 6)
-    assert "rows are stored again" in g.text_of_log()
+    wait_for(lambda: "rows are stored again" in g.text_of_log())
     # What was refused meanwhile is there, and so is all else.
     assert g.wait_rows(kind="deny", code="no_ledger")
     assert g.cli("audit", "verify").returncode == 0

@@ -24,7 +24,7 @@ def test_who_says_nothing_for_a_second_counts_and_the_rest_is_refused(gate):
         wait_for(lambda: len(closed(socks)) == 7, 4)
         time.sleep(1.2)
         assert len(closed(socks)) == 7
-        assert g.counter("limit_pending") == 7
+        wait_for(lambda: g.counter("limit_pending") == 7)
         assert {r["code"] for r in g.wait_rows(7, kind="deny")} == {"limit_pending"}
         # Who speaks is not among them any more and makes room for others.
         speaks = [s for s in socks if s not in closed(socks)]

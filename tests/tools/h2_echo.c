@@ -229,7 +229,7 @@ on_tick(void *ctx)
 	struct server *s = ctx;
 
 	list_each_safe (it, &s->conns)
-		(void)front_tick(LIST_OF(it, struct conn, link)->front);
+		front_tick(LIST_OF(it, struct conn, link)->front);
 	loop_timer_set(&s->timer, TICK_MS);
 }
 
