@@ -20,7 +20,8 @@
 enum {
 	CONNECTOR_SPACE = 64 * 1024,
 	CONNECTOR_STREAMS = 128, /* of a lane, and of one HTTP/2 upstream */
-	CONNECTOR_WINDOW = 256 * 1024
+	CONNECTOR_WINDOW = 256 * 1024,
+	CONNECTOR_HEADS = 448 * 1024, /* of a lane's requests, see h2_limits */
 };
 
 struct connector {

@@ -178,6 +178,7 @@ renew_numbers(struct connector *all)
 		.streams = CONNECTOR_STREAMS,
 		.window = CONNECTOR_WINDOW,
 		.connection = (size_t)CONNECTOR_STREAMS * CONNECTOR_WINDOW,
+		.heads = CONNECTOR_HEADS,
 	};
 	all->leg_limits = (struct leg_limits){
 		.streams = CONNECTOR_STREAMS,

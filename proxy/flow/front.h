@@ -47,6 +47,7 @@ struct front_limits {
 	uint32_t requests;         /* per connection */
 	uint32_t streams;          /* h2: at once */
 	size_t window, connection; /* h2: of a stream, of all */
+	size_t heads; /* h2: memory for the heads of all requests that live */
 };
 
 struct front;

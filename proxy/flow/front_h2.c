@@ -4,8 +4,7 @@
 #include "proxy/flow/h2_link.h"
 
 enum {
-	HEADS_MAX = 448 * 1024, /* memory for the heads of all requests that live */
-	GOODBYE_MS = 5000       /* for what was said last to arrive */
+	GOODBYE_MS = 5000 /* for what was said last to arrive */
 };
 
 struct front_h2 {
@@ -182,7 +181,7 @@ front_h2_new(const struct front_start *start)
 	const struct front_limits *lim = start->limits;
 	const struct h2_limits limits = {
 		.head = start->flow->limits,
-		.heads = HEADS_MAX,
+		.heads = lim->heads,
 		.streams = lim->streams,
 		.window = lim->window,
 		.connection = lim->connection,

@@ -162,7 +162,9 @@ reason(const struct h2_side *e, uint32_t code)
 {
 	if (e->l->is_server)
 		return ST_CLIENT_GONE;
-	return code == H2_PROTOCOL_ERROR ? ST_UPSTREAM_BAD : ST_UPSTREAM_CLOSED;
+	if (code == H2_PROTOCOL_ERROR || code == H2_ENHANCE_YOUR_CALM)
+		return ST_UPSTREAM_BAD;
+	return ST_UPSTREAM_CLOSED;
 }
 
 /* A response that is whole is good, whatever became of the request (RFC 9113, 8.1). */

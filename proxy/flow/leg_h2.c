@@ -4,7 +4,7 @@
 #include "proxy/flow/h2_link.h"
 #include "proxy/flow/leg.h"
 
-enum { HEADS_MAX = 1024 * 1024 };
+enum { HEADS_MAX = 768 * 1024 }; /* memory for the heads of all responses that live */
 
 struct leg_h2 {
 	struct leg leg;

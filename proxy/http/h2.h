@@ -44,7 +44,8 @@ enum h2_code {
 struct h2_limits {
 	struct h1_limits head; /* of one section; octets as RFC 9113 section 6.5.2
 				  counts */
-	size_t heads;      /* memory for the heads of all streams that live, about */
+	size_t heads; /* memory for the heads of all streams that live, about: above it
+			 requests are refused, and streams with a response reset */
 	uint32_t streams;  /* at once */
 	size_t window;     /* octets a stream may be ahead */
 	size_t connection; /* all of them together; with streams * window those that

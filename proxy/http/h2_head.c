@@ -7,9 +7,18 @@
 /* RFC 9113 section 6.5.2: what a field costs besides its text. */
 enum { FIELD_COST = 32, LINE_COST = 4 };
 
+static void
+count(struct h2_stream *s, size_t n)
+{
+	s->h->heads = s->h->heads - s->heads + n;
+	s->heads = n;
+}
+
 void
 h2_head_begin(struct h2_stream *s)
 {
+	if (!s->has_head) /* the one before was 1xx, and is gone */
+		count(s, 0);
 	arena_done(&s->arena);
 	head_init(&s->head, &s->arena);
 	s->method = s->path = s->scheme = s->protocol = s->status = STR("");
@@ -282,6 +291,11 @@ give_response(struct h2_stream *s, bool is_end)
 		h2_reset(s, H2_PROTOCOL_ERROR);
 		return;
 	}
+	/* The next one that asks is refused; who answers can't be told to wait. */
+	if (h->heads > h->limits.heads) {
+		h2_reset(s, H2_ENHANCE_YOUR_CALM);
+		return;
+	}
 	s->has_head = !is_interim;
 	s->is_in_whole = is_end;
 	h->events.head(h->ctx, s, &m);
@@ -311,8 +325,9 @@ give_trailers(struct h2_stream *s)
 void
 h2_head_end(struct h2_stream *s, bool is_end_stream)
 {
-	s->heads += s->arena.used;
-	s->h->heads += s->arena.used;
+	/* A page costs half: every stream has one, and of most it is the smaller part. */
+	bool is_small = s->arena.used <= H2_HEAD_PAGE;
+	count(s, s->heads + (is_small ? H2_HEAD_PAGE / 2 : s->arena.used));
 	if (s->is_dead) {
 		s->is_in_whole = s->is_in_whole || is_end_stream;
 		return;

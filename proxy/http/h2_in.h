@@ -19,6 +19,7 @@ enum {
 	H2_BATCH = 32 * 1024,  /* written at once, about */
 	H2_QUEUE_MAX = 1000,   /* frames that wait to be written */
 	H2_HEAD_SLACK = 16384, /* of an arena, besides three times the head */
+	H2_HEAD_PAGE = 4096,   /* an arena's smallest piece, and what most heads need */
 	H2_LEFT_MS = 5000,     /* for the rest of a request that was answered early */
 };
 
@@ -56,7 +57,7 @@ struct h2_stream {
 	struct str method, path, scheme, protocol, status;
 	size_t fields, octets;
 	enum status bad;
-	size_t heads;      /* memory of all sections */
+	size_t heads;      /* memory of all sections, as they are counted */
 	size_t uncredited; /* body given to the owner */
 	/* What goes out: held, then lent. */
 	struct ring held;

@@ -220,6 +220,7 @@ renew_numbers(struct worker *w)
 		.streams = WORKER_STREAMS,
 		.window = WORKER_WINDOW,
 		.connection = (size_t)WORKER_STREAMS * WORKER_WINDOW,
+		.heads = WORKER_HEADS,
 	};
 	w->leg_limits = (struct leg_limits){
 		.streams = WORKER_STREAMS,

@@ -20,6 +20,7 @@ enum {
 	WORKER_SPACE = 128 * 1024,
 	WORKER_STREAMS = 100,         /* of one HTTP/2 connection, at once */
 	WORKER_WINDOW = WORKER_SPACE, /* of each */
+	WORKER_HEADS = 224 * 1024,    /* h2: of a client's requests, see h2_limits */
 };
 
 struct worker {

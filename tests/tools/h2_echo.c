@@ -57,6 +57,7 @@ static const struct front_limits limits = {
 	.streams = 100,
 	.window = 65536,
 	.connection = 100 * 65536,
+	.heads = 224 * 1024,
 };
 
 static void

@@ -299,7 +299,7 @@ world_open_window(struct world *w, size_t window)
 
 	*w = (struct world){
 		.front_limits = { 10000, 60000, 60000, 65536, 1000, 100, 65536,
-				  100 * 65536 },
+				  100 * 65536, 224 * 1024 },
 		.leg_limits = { window, 100 * 65536, 100 },
 	};
 	need(loop_new(&w->loop) == ST_OK);

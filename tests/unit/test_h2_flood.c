@@ -259,6 +259,53 @@ heads_of_many_streams_have_a_limit_together(void **state)
 }
 
 static void
+heads_of_usual_size_are_not_too_many(void **state)
+{
+	struct h2_limits lim = pair_limits;
+	struct h2_pair p;
+	char fields[3000];
+
+	(void)state;
+	lim.heads = 224 * 1024;
+	pair_open_limits(&p, &pair_limits, &lim);
+	(void)snprintf(fields, sizeof fields, "Authorization: %02000d\r\n", 1);
+	for (int i = 0; i < 100; i++)
+		pair_ask(&p, "POST", "http://ok.test/", fields, BODY_CHUNKED, 0);
+	pair_run(&p);
+	assert_int_equal(h2_streams(p.server.h), 100);
+	assert_int_equal(p.client.closed, 0);
+	pair_close(&p);
+}
+
+static void
+heads_of_responses_have_a_limit_together(void **state)
+{
+	struct h2_limits lim = pair_limits;
+	struct h2_stream *s[3];
+	struct h2_pair p;
+	char fields[6000];
+
+	(void)state;
+	lim.heads = 30000;
+	pair_open_limits(&p, &lim, &pair_limits);
+	(void)snprintf(fields, sizeof fields, "X: %05000d\r\n", 1);
+	for (int i = 0; i < 3; i++) {
+		pair_ask(&p, "GET", "http://ok.test/", "", BODY_NONE, 0);
+		pair_run(&p);
+		s[i] = p.server.stream;
+	}
+	for (int i = 0; i < 3; i++) {
+		p.server.stream = s[i];
+		pair_answer(&p, 103, fields, BODY_CHUNKED, 0);
+		pair_answer(&p, 200, fields, BODY_CHUNKED, 0);
+	}
+	pair_run(&p);
+	assert_int_equal(h2_streams(p.client.h), 2);
+	assert_int_equal(p.client.code, H2_ENHANCE_YOUR_CALM);
+	pair_close(&p);
+}
+
+static void
 a_hundred_fields_pass_and_one_more_does_not(void **state)
 {
 	struct victim v;
@@ -305,6 +352,8 @@ main(void)
 		cmocka_unit_test(a_head_in_endless_parts_is_not_waited_for),
 		cmocka_unit_test(a_bomb_of_fields_ends_the_connection_at_once),
 		cmocka_unit_test(heads_of_many_streams_have_a_limit_together),
+		cmocka_unit_test(heads_of_usual_size_are_not_too_many),
+		cmocka_unit_test(heads_of_responses_have_a_limit_together),
 		cmocka_unit_test(a_hundred_fields_pass_and_one_more_does_not),
 		cmocka_unit_test(answers_that_are_not_read_have_a_limit),
 	};
