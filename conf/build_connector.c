@@ -306,6 +306,11 @@ build_one(struct build *b, struct connector_source *s, uint32_t index)
 	struct context c = { .source = s, .node = s->node };
 	bool flag = false;
 
+	if (s->is_store) {
+		build_store(b, s);
+		(void)draft_add(b->draft, IMAGE_CONNECTORS, &s->image);
+		return;
+	}
 	c.image.name = draft_str(b->draft, s->name);
 	c.image.file = draft_str(b->draft, s->node->at.file);
 	c.image.line = s->node->at.line;
@@ -364,6 +369,7 @@ build_connectors(struct build *b)
 		sorted[i]->index = (uint32_t)i;
 		build_one(b, sorted[i], (uint32_t)i);
 	}
+	build_stores_check(b);
 }
 
 void
@@ -373,8 +379,8 @@ build_connectors_unused(struct build *b)
 
 	for (const struct connector_source *s = b->connectors; s != NULL; s = s->next) {
 		if (s->index < draft_count(b->draft, IMAGE_CONNECTORS))
-			all[s->index].is_listed = s->is_listed;
-		if (!s->is_listed && !s->is_spare)
+			all[s->index].is_listed = s->is_listed || s->is_store;
+		if (!s->is_listed && !s->is_spare && !s->is_store)
 			report_warning(b->report, s->node->at,
 				       "no policy lists connector `%.*s` under "
 				       "`connectors`: nobody may use it",
@@ -382,13 +388,13 @@ build_connectors_unused(struct build *b)
 	}
 }
 
-static void
+static struct connector_source *
 gather(struct build *b, const struct node *n, struct str name)
 {
 	struct connector_source *s = arena_alloc(b->arena, sizeof *s);
 
 	if (s == NULL)
-		return;
+		return NULL;
 	*s = (struct connector_source){
 		.name = name,
 		.node = n,
@@ -398,17 +404,32 @@ gather(struct build *b, const struct node *n, struct str name)
 	};
 	if (map_put(&b->connector_index, name, s) != ST_OK) {
 		report_error(b->report, n->at, "too many connectors");
-		return;
+		return NULL;
 	}
 	b->connectors = s;
 	b->connectors_n++;
+	return s;
+}
+
+struct connector_source *
+build_connector_add(struct build *b, const struct node *name, const struct node *n)
+{
+	struct str s;
+
+	if (!value_name(b->report, name, &s))
+		return NULL;
+	const struct connector_source *before = map_get(&b->connector_index, s);
+	if (before == NULL)
+		return gather(b, n, s);
+	report_error(b->report, name->at, "another %s is called `%.*s`, in %.*s:%u",
+		     before->is_store ? "source of secrets" : "connector", STR_ARG(s),
+		     STR_ARG(before->node->at.file), before->node->at.line);
+	return NULL;
 }
 
 static void
 on_connector(struct build *b, const struct node *n, void *ctx)
 {
-	struct str s;
-
 	(void)ctx;
 	if (!build_is_kind(b, n, NODE_MAP))
 		return;
@@ -417,16 +438,7 @@ on_connector(struct build *b, const struct node *n, void *ctx)
 		report_error(b->report, n->at, "`name` is missing");
 		return;
 	}
-	if (!value_name(b->report, name, &s))
-		return;
-	const struct connector_source *before = map_get(&b->connector_index, s);
-	if (before != NULL)
-		report_error(b->report, name->at,
-			     "another connector is called `%.*s`, in %.*s:%u",
-			     STR_ARG(s), STR_ARG(before->node->at.file),
-			     before->node->at.line);
-	else
-		gather(b, n, s);
+	(void)build_connector_add(b, name, n);
 }
 
 void

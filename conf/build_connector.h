@@ -15,6 +15,7 @@ struct connector_source { /* where a connector is written, and what it became */
 	uint32_t index;
 	bool is_listed; /* by some policy */
 	bool is_spare;
+	bool is_store; /* a source of secrets: build_store.c */
 	struct image_connector image;
 	struct connector_rule *rules, **rules_end;
 	size_t rules_n;
@@ -28,5 +29,13 @@ void build_headers(struct build *b, const struct node *n, struct image_connector
  * frames or routes a message.  False when something was reported. */
 bool build_field_name(struct build *b, const struct node *n,
 		      struct image_ref *ret_name);
+
+/* One more of this name, unless there is one. */
+struct connector_source *build_connector_add(struct build *b, const struct node *name,
+					     const struct node *n);
+/* s->image of a source of secrets; its table entries. */
+void build_store(struct build *b, struct connector_source *s);
+/* After all connectors: do their secrets exist in the sources that they name? */
+void build_stores_check(struct build *b);
 
 #endif

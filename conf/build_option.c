@@ -155,6 +155,7 @@ static const struct {
 	{ "resolver.servers", build_resolver },
 	{ "resolver.hosts", build_resolver },
 	{ "upstream_proxy.no_proxy", build_upstream_proxy },
+	{ "vault.sources", build_stores_gather },
 };
 
 static build_field_fn

@@ -146,6 +146,12 @@ on_connector(struct build *b, const struct node *n, void *ctx)
 		say_no_connector(b, n);
 		return;
 	}
+	if (s->is_store) {
+		report_error(b->report, n->at,
+			     "`%.*s` is a source of secrets, which no sandbox may call",
+			     STR_ARG(name));
+		return;
+	}
 	note_use(b, c, s);
 	if (is_listed(c, s->index)) {
 		report_error(b->report, n->at, "connector `%.*s` is listed twice",

@@ -210,6 +210,55 @@ image_word(const struct image *im, uint32_t index)
 	return index < n ? image_str(im, w[index]) : STR("");
 }
 
+const struct image_store *
+image_stores(const struct image *im, size_t *ret_n)
+{
+	return image_table(im, IMAGE_STORES, ret_n);
+}
+
+const struct image_store_item *
+image_store_items(const struct image *im, size_t *ret_n)
+{
+	return image_table(im, IMAGE_STORE_ITEMS, ret_n);
+}
+
+const struct image_store_item *
+image_store_item_by_name(const struct image *im, struct str name)
+{
+	size_t n;
+	const struct image_store_item *of = image_store_items(im, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(image_str(im, of[i].name), name))
+			return &of[i];
+	return NULL;
+}
+
+const struct image_store *
+image_store_of(const struct image *im, uint32_t connector)
+{
+	size_t n;
+	const struct image_store *of = image_stores(im, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (of[i].connector == connector)
+			return &of[i];
+	return NULL;
+}
+
+bool
+image_is_store_name(const struct image *im, struct str secret)
+{
+	size_t n;
+	const struct image_store *of = image_stores(im, &n);
+	struct str first = str_cut(&secret, '/');
+
+	for (size_t i = 0; i < n && secret.p != NULL; i++)
+		if (str_eq(image_str(im, of[i].name), first))
+			return true;
+	return false;
+}
+
 const struct image_limits *
 image_limits(const struct image *im, uint32_t index)
 {

@@ -164,6 +164,34 @@ struct image_connector {
 	struct image_auth auth;
 };
 
+/* How a source of secrets is logged in to. */
+enum store_login { STORE_TOKEN, STORE_APPROLE, STORE_KUBERNETES, STORE_LOGINS };
+
+/*
+ * A source of secrets: OpenBao or HashiCorp Vault, KV version 2.  It is read by the connector
+ * of the same name, which does nothing else, in a process of its own (its group holds a '/',
+ * as no other does).  auth.secret of that connector is what it logs in with.
+ */
+struct image_store {
+	struct image_ref name; /* its secrets are called NAME/... */
+	uint32_t connector;
+	uint8_t login; /* enum store_login */
+	uint8_t end[3];
+	struct image_ref login_mount, role; /* role: or role id; not of STORE_TOKEN */
+	struct image_ref space;             /* its namespace; empty: the root one */
+	uint64_t refresh_ms;
+	uint64_t keep_ms; /* so long after it was read a value may be given out */
+	uint32_t items, items_n;
+};
+
+/* One of its secrets. */
+struct image_store_item {
+	struct image_ref name; /* NAME/... */
+	struct image_ref mount, path, field;
+	uint32_t store;
+	uint32_t version; /* 0: the newest */
+};
+
 struct image_policy {
 	struct image_ref name;
 	uint32_t rules, rules_n; /* contiguous in the rule table */
@@ -200,6 +228,8 @@ bool image_flag(const struct image *im, enum option opt);
 struct str image_text(const struct image *im, enum option opt);
 
 const struct image_listener *image_listeners(const struct image *im, size_t *ret_n);
+const struct image_listener *image_listener_by_name(const struct image *im,
+						    struct str name); /* or NULL */
 const struct image_sandbox *image_sandboxes(const struct image *im, size_t *ret_n);
 const struct image_policy *image_policies(const struct image *im, size_t *ret_n);
 const struct image_rule *image_rules(const struct image *im, size_t *ret_n);
@@ -211,6 +241,14 @@ uint32_t image_connector_by_name(const struct image *im,
 const struct image_header_line *image_headers(const struct image *im, uint32_t first);
 /* One word of names, users, request_strip or response_strip: first + i. */
 struct str image_word(const struct image *im, uint32_t index);
+const struct image_store *image_stores(const struct image *im, size_t *ret_n);
+const struct image_store_item *image_store_items(const struct image *im, size_t *ret_n);
+/* NULL: no source reads it, or this connector reads none. */
+const struct image_store_item *image_store_item_by_name(const struct image *im,
+							struct str name);
+const struct image_store *image_store_of(const struct image *im, uint32_t connector);
+/* Does the name begin as the secrets of some source do? */
+bool image_is_store_name(const struct image *im, struct str secret);
 const struct image_limits *image_limits(const struct image *im, uint32_t index);
 const struct image_server *image_resolvers(const struct image *im, size_t *ret_n);
 
@@ -228,7 +266,5 @@ const struct image_sandbox *image_sandbox_by_source(const struct image *im,
 
 void image_put_rule(struct buf *b, const struct image *im,
 		    uint32_t rule); /* "file:line" or "-" */
-const struct image_listener *image_listener_by_name(const struct image *im,
-						    struct str name); /* or NULL */
 
 #endif

@@ -200,6 +200,29 @@ connectors_fit(const struct image *im)
 }
 
 static bool
+stores_fit(const struct image *im)
+{
+	size_t n, items_n;
+	const struct image_store *s = image_table(im, IMAGE_STORES, &n);
+	const struct image_store_item *it =
+		image_table(im, IMAGE_STORE_ITEMS, &items_n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!ref_fits(im, s[i].name) || !ref_fits(im, s[i].login_mount) ||
+		    !ref_fits(im, s[i].role) || !ref_fits(im, s[i].space) ||
+		    s[i].connector >= count(im, IMAGE_CONNECTORS) ||
+		    s[i].login >= STORE_LOGINS || s[i].refresh_ms == 0 ||
+		    !range_fits(im, IMAGE_STORE_ITEMS, s[i].items, s[i].items_n))
+			return false;
+	for (size_t i = 0; i < items_n; i++)
+		if (!ref_fits(im, it[i].name) || !ref_fits(im, it[i].mount) ||
+		    !ref_fits(im, it[i].path) || !ref_fits(im, it[i].field) ||
+		    it[i].store >= n)
+			return false;
+	return true;
+}
+
+static bool
 words_fit(const struct image *im)
 {
 	size_t words_n, patterns_n, cidrs_n;
@@ -265,7 +288,8 @@ image_check(const struct image *im)
 {
 	bool fits = options_fit(im) && listeners_fit(im) && sandboxes_fit(im) &&
 		    policies_fit(im) && rules_fit(im) && words_fit(im) &&
-		    names_fit(im) && slots_fit(im) && connectors_fit(im);
+		    names_fit(im) && slots_fit(im) && connectors_fit(im) &&
+		    stores_fit(im);
 
 	return fits ? ST_OK : ST_BAD_MESSAGE;
 }

@@ -225,6 +225,25 @@ bonds_renew(struct connector *all)
 	}
 }
 
+/* One that runs is seen through, or its new refresh token would be lost; what it brings is
+ * old. */
+void
+bonds_revoke(struct connector *all, bool (*fn)(const void *ctx, uint32_t connector),
+	     const void *ctx)
+{
+	list_each_safe (it, &all->bonds) {
+		struct bond *b = LIST_OF(it, struct bond, link);
+		uint32_t index = image_connector_by_name(all->role.image, b->name);
+		if (b->is_old || index == CONNECTOR_NONE || !fn(ctx, index))
+			continue;
+		b->failed = ST_OK;
+		if (b->state != BOND_IDLE)
+			b->is_old = true;
+		else if (b->is_durable)
+			token_done(&b->token);
+	}
+}
+
 void
 bonds_done(struct connector *all)
 {

@@ -33,7 +33,10 @@ struct connector {
 	struct list lanes;
 	struct list upstreams; /* connections to company systems */
 	struct list bonds;     /* tokens */
+	struct list revokes;   /* that are being done */
 	struct list probes;    /* what an operator wants to know */
+	struct list stores;    /* sources of secrets; in a process of their own */
+	char group[STR_NAME_MAX + 1];
 	struct flow flow;
 	struct stream_room *room;
 	struct tls_roots roots;
@@ -44,7 +47,7 @@ struct connector {
 	struct front_limits front_limits;
 	struct leg_limits leg_limits;
 	struct loop_timer tick, drain, alone;
-	uint32_t drain_seq;
+	uint32_t drain_seq, ticks;
 	bool is_draining, is_drained;
 };
 

@@ -345,6 +345,17 @@ lanes_forget(struct connector *all, uint32_t handle)
 }
 
 void
+lanes_revoke(struct connector *all, bool (*fn)(const void *ctx, uint32_t connector),
+	     const void *ctx)
+{
+	list_each (it, &all->lanes) {
+		struct lane *l = LIST_OF(it, struct lane, link);
+		if (fn(ctx, l->connector))
+			drop_lease(l);
+	}
+}
+
+void
 lanes_drain(struct connector *all)
 {
 	list_each_safe (it, &all->lanes)

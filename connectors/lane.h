@@ -12,9 +12,9 @@
 #include "connectors/words.h"
 
 /* So long a lease may serve the requests that follow the one it was asked for: many at once
- * cost the keeper one answer and one row, and a secret that was rotated or taken away is
- * not used for longer. */
-enum { LANE_LEASE_MS = 1000 };
+ * cost the keeper one answer and one row, and a secret is in memory for no longer.  One that
+ * was changed or taken away is gone at once: revoke.h. */
+enum { LANE_LEASE_MS = 500 };
 
 struct lane {
 	struct list link; /* all->lanes */
@@ -50,5 +50,8 @@ void lanes_judge(struct connector *all, const struct image *old);
 void lanes_forget(struct connector *all, uint32_t handle);
 void lanes_drain(struct connector *all);
 void lanes_tick(struct connector *all);
+/* Leases and what was made of them, of the connectors that fn names. */
+void lanes_revoke(struct connector *all,
+		  bool (*fn)(const void *ctx, uint32_t connector), const void *ctx);
 
 #endif

@@ -203,10 +203,10 @@ on_rotated(void *ctx, enum status st, struct ask_msg *m)
 }
 
 /* Sealed, so that the keeper reads what was written here and nothing else. */
-static int
-sealed_memfd(struct str value)
+int
+lease_memfd(struct str value)
 {
-	int fd = memfd_create("rotate", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_create("value", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0)
 		return -1;
@@ -252,7 +252,7 @@ rotate_begin(struct connector *all, const struct rotate_wish *wish, rotate_fn fn
 	if (all->keeper == NULL)
 		return ST_NO_KEEPER;
 	c = calloc(1, sizeof *c);
-	memfd = sealed_memfd(wish->value);
+	memfd = lease_memfd(wish->value);
 	if (c == NULL || memfd < 0) {
 		if (memfd >= 0)
 			(void)close(memfd);

@@ -6,17 +6,22 @@
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "connectors/bond.h"
 #include "connectors/gauge.h"
 #include "connectors/lane.h"
 #include "connectors/probe.h"
+#include "connectors/revoke.h"
+#include "connectors/store.h"
 #include "connectors/upstream.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/needle.h"
+#include "proxy/base/num.h"
 
-enum { TICK_MS = 1000, HEAP_KEPT = 16 << 20 };
+/* What was read is wiped with each tick; all else is looked after with each fourth. */
+enum { TICK_MS = 250, TICKS = 4, HEAP_KEPT = 16 << 20 };
 
 uint64_t
 connector_option(const struct connector *all, enum option opt)
@@ -61,8 +66,10 @@ on_tick(void *ctx)
 {
 	struct connector *all = ctx;
 
-	lanes_tick(all);
-	upstream_tick(all);
+	if (++all->ticks % TICKS == 0) {
+		lanes_tick(all);
+		upstream_tick(all);
+	}
 	/* What hosts sent lately, echoes of credentials perhaps: views of it are gone. */
 	OPENSSL_cleanse(all->flow.space, all->flow.space_n);
 	OPENSSL_cleanse(all->clean, all->clean_n);
@@ -107,6 +114,8 @@ on_asked(struct peer *p, struct ask_msg *m)
 		peer_grant(p, m);
 	else if (m->ask == ASK_PROBE)
 		probe_heard(p, m);
+	else if (m->ask == ASK_REVOKE)
+		revoke_heard(p, m);
 	else
 		peer_kill(p, ST_BAD_MESSAGE);
 }
@@ -115,6 +124,7 @@ static void
 on_asker_gone(struct peer *p)
 {
 	probes_end(p->set->ctx, p);
+	revokes_end(p->set->ctx, p);
 }
 
 static const struct peer_hooks peer_hooks = { .heard = on_asked,
@@ -146,8 +156,18 @@ given_line(struct connector *all, enum role peer, struct str name, struct ask_ms
 static enum status
 on_given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg *m)
 {
-	if (kind == GIVE_LINE)
-		return given_line(ctx, (enum role)index, text, m);
+	struct connector *all = ctx;
+
+	if (kind != GIVE_LINE)
+		return ST_OK;
+	enum status st = given_line(all, (enum role)index, text, m);
+	if (st != ST_OK || index != ROLE_KEEPER)
+		return st;
+	memset(all->group, 0, sizeof all->group);
+	memcpy(all->group, text.p, num_min(text.n, STR_NAME_MAX));
+	/* One that is new knows nothing of what sources keep. */
+	if (all->role.image != NULL)
+		stores_renew(all);
 	return ST_OK;
 }
 
@@ -198,6 +218,7 @@ on_commit(void *ctx, const struct image *old)
 		log_error(&all->role.log, "no memory to count by: %s",
 			  status_code(ST_NOMEM));
 	upstream_flush(all);
+	stores_renew(all);
 	if (old == NULL)
 		return;
 	probes_end(all, NULL);
@@ -255,6 +276,8 @@ connector_init(struct connector *all)
 	list_init(&all->upstreams);
 	list_init(&all->bonds);
 	list_init(&all->probes);
+	list_init(&all->stores);
+	list_init(&all->revokes);
 	st = loop_new(&all->loop);
 	if (st == ST_OK)
 		st = stream_room_new(&all->room);
@@ -284,7 +307,9 @@ connector_done(struct connector *all)
 {
 	on_drain_over(all);
 	probes_end(all, NULL);
+	revokes_end(all, NULL);
 	bonds_done(all);
+	stores_done(all);
 	upstream_done(all);
 	peers_end(&all->peers);
 	loop_timer_clear(&all->tick);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "connectors/bond.h"
+#include "connectors/store.h"
 #include "connectors/upstream.h"
 
 enum { TEXT_MAX = 3000, WORDS_MAX = 256 };
@@ -15,6 +16,7 @@ struct probe {
 	struct auth_conf conf; /* views into the image in force */
 	struct lease_call *leasing;
 	struct bond_wait *bonding;
+	struct store_wait *reading;
 	struct upstream_call *calling;
 	/* what was found */
 	enum status st; /* the first fault */
@@ -37,9 +39,11 @@ probe_end(struct probe *p)
 {
 	lease_cancel(p->leasing);
 	bond_cancel(p->bonding);
+	store_cancel(p->reading);
 	upstream_cancel(p->calling);
 	p->leasing = NULL;
 	p->bonding = NULL;
+	p->reading = NULL;
 	p->calling = NULL;
 	list_remove(&p->link);
 	loop_defer(p->all->loop, probe_free, p);
@@ -141,6 +145,32 @@ on_token(void *ctx, enum status st, const struct bond_token *t)
 	call(p);
 }
 
+/* A source of secrets: one round of reading tells all. */
+static void
+on_round(void *ctx, const struct store_found *f)
+{
+	struct probe *p = ctx;
+
+	p->reading = NULL;
+	put_found(p, "login", f->login);
+	if (f->login == ST_OK)
+		buf_putf(&p->text, ",\"login_expires\":%llu",
+			 (unsigned long long)f->expires_s);
+	buf_putf(&p->text, ",\"secrets\":%zu,\"read\":%zu", f->secrets, f->read);
+	if (f->failed != ST_OK) {
+		put_found(p, "failed", f->failed);
+		buf_put(&p->text, STR(",\"failed_name\":"));
+		buf_put_json(&p->text, f->failed_name);
+	}
+	call(p);
+}
+
+static bool
+is_store(const struct probe *p)
+{
+	return image_store_of(p->all->role.image, p->connector) != NULL;
+}
+
 static void
 get_token(struct probe *p)
 {
@@ -148,6 +178,9 @@ get_token(struct probe *p)
 	struct bond_token token;
 	enum status st;
 
+	if (is_store(p) && p->st == ST_OK &&
+	    store_probe(p->all, p->connector, on_round, p, &p->reading) == ST_OK)
+		return;
 	if (!auth_has_exchange(&p->conf) || p->st != ST_OK) {
 		call(p);
 		return;
@@ -158,6 +191,18 @@ get_token(struct probe *p)
 }
 
 /* The secret. */
+
+/* Where it comes from, if not from the vault. */
+static void
+put_source(struct probe *p)
+{
+	struct str secret = p->conf.vault[AUTH_PART_SECRET];
+
+	if (!image_is_store_name(p->all->role.image, secret))
+		return;
+	buf_put(&p->text, STR(",\"source\":"));
+	buf_put_json(&p->text, str_cut(&secret, '/'));
+}
 
 static void
 on_lease(void *ctx, enum status st, struct lease *l)
@@ -171,6 +216,7 @@ on_lease(void *ctx, enum status st, struct lease *l)
 			 (unsigned long long)l->expires_s);
 		lease_done(l);
 	}
+	put_source(p);
 	get_token(p);
 }
 
@@ -181,7 +227,7 @@ take_lease(struct probe *p)
 		.connector = image_str(p->all->role.image,
 				       connector_at(p->all, p->connector)->name),
 		.conf = &p->conf,
-		.parts = auth_needs(&p->conf),
+		.parts = is_store(p) ? 1u << AUTH_PART_SECRET : auth_needs(&p->conf),
 		.sandbox = -1,
 	};
 	enum status st;

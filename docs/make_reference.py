@@ -146,6 +146,51 @@ Where the address must lie (in a deny rule: must not lie), by the databases unde
 .B connectors
 lists connectors. Their hosts are reached through them only: an allow rule that also covers such
 a host on the same port is an error.
+.SH SOURCES OF SECRETS
+.B vault.sources
+is a list of mappings: OpenBao or HashiCorp Vault, whose KV engine, version 2, keeps secrets of
+connectors. Each has a process of its own that reads it.
+.TP
+.B name
+Its secrets are called NAME/..., as files/... are those of
+.BR vault.files .
+.TP
+.B url
+https://HOST[:PORT].
+.TP
+.B addresses
+Ranges that are not public and may be reached all the same.
+.TP
+.B auth
+A mapping:
+.B kind
+(token, approle or kubernetes),
+.B secret
+(what it shows there: a name in the vault, or files/... or env/...),
+.B role
+(the role id, or the role; not with token) and
+.B mount
+(the path of the method, if it is not its kind).
+.TP
+.BR namespace ,\\  mount
+The namespace; the path of the engine, if it is not secret.
+.TP
+.BR refresh ,\\  keep
+How often each secret is read (60s), and how long after that it may be given out while the source
+does not answer (5m).
+.TP
+.B tenant
+Only this tenant's connectors may have its secrets; without one, only those of no tenant.
+.TP
+.B secrets
+A mapping from the name behind NAME/ to a mapping with
+.BR path ,
+.BR field ,
+and maybe
+.B mount
+and
+.BR version ,
+which pins one.
 .SH CONNECTORS
 .B connectors
 is a list of mappings; each file in connectors/ beside the main one holds one, or such a list. A
@@ -391,6 +436,17 @@ def connector_schema(text, words, ports):
         "tenant": text, "users": words, "group": text}, ["name", "hosts", "auth", "allow"])
 
 
+def source_schema(text, words):
+    time = {"type": "string", "pattern": TIME}
+    item = mapping({"path": text, "field": text, "mount": text, "version": {"type": "integer", "minimum": 1}}, ["path", "field"])
+    return mapping({
+        "name": text, "url": {"type": "string", "pattern": "^https://"}, "addresses": words, "namespace": text,
+        "mount": text, "tenant": text, "refresh": time, "keep": time,
+        "auth": mapping({"kind": {"enum": ["token", "approle", "kubernetes"]}, "secret": text, "role": text, "mount": text},
+                        ["kind", "secret"]),
+        "secrets": {"type": "object", "minProperties": 1, "additionalProperties": item}}, ["name", "url", "auth", "secrets"])
+
+
 def structure():
     text = {"type": "string"}
     words = one_or_many(text)
@@ -438,6 +494,7 @@ def schema(rows):
     top["resolver"]["properties"].update(
         servers=words, hosts={"type": "object", "additionalProperties": words})
     top["upstream_proxy"]["properties"]["no_proxy"] = words
+    top["vault"]["properties"]["sources"] = one_or_many(source_schema({"type": "string"}, words))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "sandgate.yaml", **mapping(top)}
 

@@ -12,8 +12,11 @@ enum { DETAIL_MAX = 512 };
 struct wanted {
 	struct permit_wish wish;
 	struct permit permit;
-	const struct source *source; /* instead of an entry of the vault */
-	uint32_t version;            /* given out or made; 0: none */
+	/* instead of an entry of the vault: */
+	const struct secret *value;
+	uint32_t value_version;
+	uint64_t value_expires;
+	uint32_t version; /* given out or made; 0: none */
 };
 
 /* sock: of a sandbox, or -1.  A socket of nobody is no reason to call it the connector's
@@ -27,17 +30,45 @@ identify(struct keeper *k, int sock, struct permit_wish *w)
 	return w->who == NULL ? ST_UNKNOWN_SANDBOX : ST_OK;
 }
 
-/* One that somebody else keeps is everybody's business of no tenant, sealed or not. */
+/* A file or variable is everybody's business of no tenant, sealed or not. */
 static enum status
 find_source(const struct keeper *k, struct wanted *a)
 {
-	const struct image_connector *c = a->permit.connector;
+	const struct source *s =
+		sources_find(&k->sources, str_of(a->permit.name, a->permit.name_n));
 
-	need(c != NULL);
-	if (image_str(k->role.image, c->tenant).n > 0)
+	if (image_str(k->role.image, a->permit.connector->tenant).n > 0)
 		return ST_SECRET_DENIED;
-	a->source = sources_find(&k->sources, str_of(a->permit.name, a->permit.name_n));
-	return a->source == NULL ? ST_NO_SECRET : ST_OK;
+	if (s == NULL)
+		return ST_NO_SECRET;
+	a->value = &s->value;
+	a->value_version = s->version;
+	return ST_OK;
+}
+
+/* What OpenBao keeps is for the tenant that its source is for. */
+static enum status
+find_supply(const struct keeper *k, struct wanted *a)
+{
+	const struct image *im = k->role.image;
+	struct str name = str_of(a->permit.name, a->permit.name_n);
+	const struct image_store_item *item = image_store_item_by_name(im, name);
+	const struct supplied *s = supplies_find(&k->supplies, name);
+	size_t n;
+
+	if (item == NULL || s == NULL)
+		return ST_NO_SECRET;
+	const struct image_store *store = &image_stores(im, &n)[item->store];
+	if (!str_eq(image_str(im, image_connectors(im, &n)[store->connector].tenant),
+		    image_str(im, a->permit.connector->tenant)))
+		return ST_SECRET_DENIED;
+	enum status st = supply_is_good(s);
+	if (st != ST_OK)
+		return st;
+	a->value = &s->value;
+	a->value_version = s->version;
+	a->value_expires = s->expires_s;
+	return ST_OK;
 }
 
 static enum status
@@ -53,8 +84,11 @@ judge(struct keeper *k, struct keeper_line *line, int sock, struct wanted *a)
 		st = permit_judge(im, &a->wish, &a->permit);
 	if (st != ST_OK)
 		return st;
+	need(a->permit.connector != NULL);
 	if (sources_is_name(a->wish.secret))
 		return find_source(k, a);
+	if (image_is_store_name(im, a->wish.secret))
+		return find_supply(k, a);
 	st = vault_is_open(k->vault);
 	return st == ST_OK
 		       ? permit_grant(im, vault_table(k->vault), &a->wish, &a->permit)
@@ -88,16 +122,16 @@ write_row(struct keeper *k, enum row_kind kind, const struct wanted *a,
 static size_t
 length(const struct wanted *a)
 {
-	return a->source != NULL
-		       ? secret_len(&a->source->value)
+	return a->value != NULL
+		       ? secret_len(a->value)
 		       : table_newest(a->permit.entry)->envelope.sealed.n - SEAL_MORE;
 }
 
 static enum status
 put_value(struct keeper *k, const struct wanted *a, unsigned char *to)
 {
-	if (a->source != NULL) {
-		memcpy(to, secret_bytes(&a->source->value), length(a));
+	if (a->value != NULL) {
+		memcpy(to, secret_bytes(a->value), length(a));
 		return ST_OK;
 	}
 	const struct table_version *v = table_newest(a->permit.entry);
@@ -136,8 +170,9 @@ lease(struct keeper *k, struct wanted *a, struct buf *b, int *ret_fd)
 	uint64_t expires = 0;
 	enum status st = ST_OK;
 
-	if (a->source != NULL) {
-		a->version = a->source->version;
+	if (a->value != NULL) {
+		a->version = a->value_version;
+		expires = a->value_expires;
 	} else {
 		const struct table_version *v = table_newest(a->permit.entry);
 		expires = v->expires;
@@ -238,7 +273,7 @@ rotate(struct keeper *k, struct keeper_line *line, struct ask_msg *m, struct wan
 	if (m->lost_fds)
 		return ST_NO_FILES;
 	st = judge(k, line, m->fds_n == 2 ? m->fds[0] : -1, a);
-	if (st == ST_OK && (a->source != NULL || !may_rotate(k->role.image, a)))
+	if (st == ST_OK && (a->value != NULL || !may_rotate(k->role.image, a)))
 		st = ST_SECRET_DENIED;
 	if (st == ST_OK)
 		st = value_read(m->fds[m->fds_n - 1], VAULT_VALUE_MAX, &value);

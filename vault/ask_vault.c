@@ -88,8 +88,9 @@ op_put(struct op *o)
 					 .expires = o->ask.expires };
 	struct grants g = { .n = 0 };
 
-	/* Names that mean a file or variable would never be looked up here. */
-	if (op_find(o) != NULL || sources_is_name(e.name))
+	/* Names that mean another's secret would never be looked up here. */
+	if (op_find(o) != NULL || sources_is_name(e.name) ||
+	    image_is_store_name(o->keeper->role.image, e.name))
 		return ST_CONFLICT;
 	enum status st = read_value(o, e.kind, &value);
 	struct safe *safe = st == ST_OK ? vault_begin(o->keeper->vault, &st) : NULL;
@@ -249,6 +250,7 @@ static const struct {
 	/* Each time that a sandbox shows its token. */
 	[VAULT_OP_DIGEST] = { op_digest, NEEDS_OPEN },
 	[VAULT_OP_LIST] = { op_list, NEEDS_OPEN | NEEDS_LEDGER | TELLS },
+	[VAULT_OP_SOURCES] = { op_sources, NEEDS_LEDGER | TELLS },
 	[VAULT_OP_RM] = { op_rm, NEEDS_OPEN | NEEDS_LEDGER | TELLS },
 	[VAULT_OP_GRANT] = { op_grant, NEEDS_OPEN | NEEDS_LEDGER | TELLS },
 	[VAULT_OP_UNGRANT] = { op_ungrant, NEEDS_OPEN | NEEDS_LEDGER | TELLS },

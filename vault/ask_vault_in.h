@@ -16,6 +16,8 @@ struct op {
 void op_put_grants(struct buf *b, const struct table_grant *g, size_t n);
 /* NULL: there is none. */
 const struct table_entry *op_find(const struct op *o);
+/* Secrets that others keep. */
+enum status op_sources(struct op *o) MUSTCHECK;
 enum status op_list(struct op *o) MUSTCHECK;
 enum status op_status(struct op *o) MUSTCHECK;
 enum status op_digest(struct op *o) MUSTCHECK;

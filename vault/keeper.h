@@ -11,6 +11,7 @@
 #include "proxy/io/role.h"
 #include "vault/sign.h"
 #include "vault/sources.h"
+#include "vault/supplies.h"
 #include "vault/vault.h"
 
 /* Workers and connectors come in numbers; and the one that died before for a moment. */
@@ -35,6 +36,7 @@ struct keeper {
 	struct signer *signer;
 	struct vault *vault;
 	struct sources sources;
+	struct supplies supplies;
 	struct keeper_waiting waiting;
 	int state, page, key; /* given; -1: not */
 	bool page_is_plain;   /* an ordinary memfd: root can read it */
@@ -55,8 +57,12 @@ enum status keeper_lease(struct keeper *k, struct keeper_line *line,
 			 struct ask_msg *m) MUSTCHECK;
 enum status keeper_rotate(struct keeper *k, struct keeper_line *line,
 			  struct ask_msg *m) MUSTCHECK;
+enum status keeper_supply(struct keeper *k, struct keeper_line *line,
+			  struct ask_msg *m) MUSTCHECK;
 enum status keeper_vault(struct keeper *k, struct keeper_line *line,
 			 struct ask_msg *m) MUSTCHECK;
+/* What sources kept has come to its end: gone, and told. */
+void keeper_expire(struct keeper *k);
 /* vault_fd() is readable. */
 void keeper_vault_finish(struct keeper *k);
 /* Does every connector that declares a secret of the vault have it granted? */

@@ -30,6 +30,7 @@ static const struct heard { /* what is served, and to whom: asks.def */
 	{ ASK_MINT, ROLE_WORKER, keeper_mint },
 	{ ASK_LEASE, ROLE_CONNECTOR, keeper_lease },
 	{ ASK_ROTATE, ROLE_CONNECTOR, keeper_rotate },
+	{ ASK_SUPPLY, ROLE_CONNECTOR, keeper_supply },
 	{ ASK_GRANT_KEEPER, ROLE_CONTROL, keeper_grant },
 	{ ASK_VAULT, ROLE_CONTROL, keeper_vault },
 };
@@ -145,6 +146,18 @@ prepare(void *ctx, const struct image *im, struct ask_msg *m)
 
 	(void)m;
 	return k->role.image == NULL ? ST_OK : keeper_check_grants(k, im);
+}
+
+static void
+commit(void *ctx, const struct image *old)
+{
+	struct keeper *k = ctx;
+	enum status st = supplies_renew(&k->supplies, k->role.image, old);
+
+	if (st != ST_OK) /* what there was may be of another place now */
+		supplies_done(&k->supplies);
+	if (st != ST_OK)
+		log_error(&k->role.log, "sources of secrets: %s", status_code(st));
 }
 
 /* What is asked. */
@@ -269,10 +282,11 @@ turn(struct keeper *k)
 		fds[n++] =
 			(struct pollfd){ .fd = k->lines[i].end.fd, .events = POLLIN };
 	}
-	if (poll(fds, n, -1) < 0) {
+	if (poll(fds, n, supplies_wait_ms(&k->supplies)) < 0) {
 		need(errno == EINTR);
 		return;
 	}
+	keeper_expire(k);
 	if (fds[1].revents != 0)
 		keeper_vault_finish(k);
 	for (size_t i = 2; i < n; i++)
@@ -352,7 +366,9 @@ int
 main(void)
 {
 	struct keeper k = { .state = -1, .page = -1, .key = -1 };
-	struct role_hooks hooks = { .ctx = &k, .given = given, .prepare = prepare };
+	struct role_hooks hooks = {
+		.ctx = &k, .given = given, .prepare = prepare, .commit = commit
+	};
 
 	/* For the CA's key: guarded, locked, in no core.  Without it, ordinary memory. */
 	(void)CRYPTO_secure_malloc_init(1 << 16, 32);
@@ -367,6 +383,7 @@ main(void)
 	while (k.role.super.fd >= 0 || has_lines(&k))
 		turn(&k);
 	sources_done(&k.sources);
+	supplies_done(&k.supplies);
 	vault_free(k.vault);
 	signer_free(k.signer);
 	return 0;

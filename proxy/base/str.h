@@ -26,6 +26,9 @@ bool str_has(struct str s, char c);
 enum { STR_NAME_MAX = 64 };
 bool str_is_name(struct str s);
 
+/* Byte by byte, the shorter one first: below, at or above 0. */
+int str_cmp(struct str a, struct str b);
+
 /* The part from offset on (at most s.n) and the first n bytes (at most s.n). */
 struct str str_skip(struct str s, size_t offset);
 struct str str_head(struct str s, size_t n);

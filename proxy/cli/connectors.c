@@ -103,6 +103,18 @@ text(const struct image *im, struct image_ref ref)
 	return json_stringn(s.p == NULL ? "" : s.p, s.n);
 }
 
+/* What reads a source of secrets is no company system. */
+static const char *
+kind_of(const struct image *im, const struct image_connector *k)
+{
+	size_t n;
+	const struct image_connector *all = image_connectors(im, &n);
+
+	if (image_store_of(im, (uint32_t)(k - all)) != NULL)
+		return "source of secrets";
+	return auth_kind_word(k->auth.kind);
+}
+
 /* What it may be called by, as the file has it. */
 static json_t *
 describe(const struct image *im, const struct image_connector *k)
@@ -114,10 +126,9 @@ describe(const struct image *im, const struct image_connector *k)
 	buf_putf(&place, "%.*s:%u", STR_ARG(file), k->line);
 	const char *at = buf_cstr(&place);
 	return json_pack("{s:o,s:s,s:o,s:o,s:o,s:b,s:s}", "name", text(im, k->name),
-			 "auth", auth_kind_word(k->auth.kind), "secret",
-			 text(im, k->auth.secret), "group", text(im, k->group),
-			 "tenant", text(im, k->tenant), "redact", k->is_redacting,
-			 "place", at == NULL ? "" : at);
+			 "auth", kind_of(im, k), "secret", text(im, k->auth.secret),
+			 "group", text(im, k->group), "tenant", text(im, k->tenant),
+			 "redact", k->is_redacting, "place", at == NULL ? "" : at);
 }
 
 static json_t *
@@ -185,23 +196,52 @@ print_step(const json_t *found, const char *key, const char *what)
 		(void)printf("%-10s %s\n", what, code);
 }
 
+static const char *
+until(const json_t *found, const char *key, char space[32])
+{
+	time_t t = (time_t)json_integer_value(json_object_get(found, key));
+	struct tm tm;
+
+	if (t <= 0 || gmtime_r(&t, &tm) == NULL ||
+	    strftime(space, 32, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+		return "never";
+	return space;
+}
+
+/* Of a source of secrets. */
+static void
+print_read(const json_t *found)
+{
+	char space[32];
+
+	if (json_object_get(found, "login_expires") != NULL)
+		(void)printf("until      %s\n", until(found, "login_expires", space));
+	if (json_object_get(found, "secrets") == NULL)
+		return;
+	(void)printf("read       %lld of %lld secrets\n",
+		     json_integer_value(json_object_get(found, "read")),
+		     json_integer_value(json_object_get(found, "secrets")));
+	if (json_object_get(found, "failed") != NULL)
+		(void)printf("first      %s: %s\n", word(found, "failed_name"),
+			     word(found, "failed"));
+}
+
 static void
 print_found(const json_t *found)
 {
-	char space[32] = "never";
-	time_t expires = (time_t)json_integer_value(json_object_get(found, "expires"));
-	struct tm tm;
+	char space[32];
 
 	print_step(found, "connector", "connector");
 	print_step(found, "secret", "secret");
 	if (json_object_get(found, "version") != NULL) {
-		if (expires > 0 && gmtime_r(&expires, &tm) != NULL)
-			(void)strftime(space, sizeof space, "%Y-%m-%dT%H:%M:%SZ", &tm);
 		(void)printf("version    %lld\nexpires    %s\n",
 			     json_integer_value(json_object_get(found, "version")),
-			     space);
+			     until(found, "expires", space));
 	}
+	print_step(found, "source", "source");
 	print_step(found, "token", "token");
+	print_step(found, "login", "login");
+	print_read(found);
 	print_step(found, "host", "host");
 	print_step(found, "upstream", "upstream");
 	print_step(found, "detail", "detail");

@@ -83,6 +83,29 @@ print_secret(const json_t *one, json_int_t now)
 	(void)puts("");
 }
 
+static void
+print_source(const json_t *one)
+{
+	char space[TIME_MAX];
+
+	(void)printf("%-32s %-12s %7lld %-20s %s\n", options_text(one, "name"),
+		     options_text(one, "source"), number(one, "version"),
+		     when(number(one, "expires"), space), options_text(one, "code"));
+}
+
+static void
+print_sources(const json_t *sources)
+{
+	const json_t *one;
+	size_t i;
+
+	if (json_array_size(sources) == 0)
+		return;
+	(void)printf("\n%-32s %-12s %7s %-20s %s\n", "KEPT BY OTHERS", "SOURCE",
+		     "VERSION", "UNTIL", "STATE");
+	json_array_foreach(sources, i, one) print_source(one);
+}
+
 void
 vault_print_list(const json_t *body)
 {
@@ -93,4 +116,5 @@ vault_print_list(const json_t *body)
 	(void)printf("%-32s %-12s %-5s %7s %-20s %-8s %s\n", "NAME", "TENANT", "KIND",
 		     "VERSION", "EXPIRES", "STATE", "GRANTS");
 	json_array_foreach(secrets, i, one) print_secret(one, now);
+	print_sources(json_object_get(body, "sources"));
 }

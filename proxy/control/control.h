@@ -102,6 +102,11 @@ void api_placeholders(struct admin_conn *a);
 /* vault.c */
 void api_vault(struct admin_conn *a);
 
+/* revoke.c.  secret "": all.  fn comes once, maybe from inside. */
+typedef void (*revoked_fn)(void *ctx);
+enum status revoke_begin(struct control *c, struct str tenant, struct str secret,
+			 revoked_fn fn, void *ctx) MUSTCHECK;
+
 /* status.c */
 json_t *status_json(const struct control *c, struct str health); /* NULL: no memory */
 json_t *sandboxes_json(const struct control *c);

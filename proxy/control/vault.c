@@ -1,6 +1,7 @@
 /* What operators ask of the vault: handed on to the keeper.  A value comes as a
  * descriptor and goes on as one; nothing of it is read here, and nothing ever comes
  * back. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "proxy/base/num.h"
@@ -130,6 +131,64 @@ forget_leaves(struct control *c, enum vault_op op)
 	return ask_super(c, ASK_FORGET, ASK_LOAD(STR(""), NULL, 0), forgotten, NULL);
 }
 
+/* Those after which a lease may be of something that is no longer so. */
+static bool
+is_change(enum vault_op op)
+{
+	return op == VAULT_OP_PUT || op == VAULT_OP_ROTATE || op == VAULT_OP_RM ||
+	       op == VAULT_OP_GRANT || op == VAULT_OP_UNGRANT || op == VAULT_OP_SEAL;
+}
+
+static void
+vault_end(struct admin_conn *a, struct str text)
+{
+	enum status st = forget_leaves(a->control, op_of(a->word));
+	json_t *body = st == ST_OK ? answer_json(op_of(a->word), text) : NULL;
+
+	if (st == ST_OK && body == NULL)
+		st = ST_BAD_MESSAGE;
+	if (st == ST_OK)
+		api_succeed(a, body);
+	else
+		api_refuse(a, st, text);
+}
+
+struct changed { /* what the operator is told when all have forgotten */
+	struct admin_conn *conn;
+	struct buf text;
+};
+
+static void
+changed_told(void *ctx)
+{
+	struct changed *c = ctx;
+
+	vault_end(c->conn, str_of(c->text.p, c->text.len));
+	buf_done(&c->text);
+	free(c);
+}
+
+static void
+vault_changed(struct admin_conn *a, struct str text)
+{
+	struct changed *c = calloc(1, sizeof *c);
+
+	if (c == NULL) {
+		api_refuse(a, ST_NOMEM, STR(""));
+		return;
+	}
+	c->conn = a;
+	buf_init(&c->text, ask_rule(ASK_VAULT)->size);
+	buf_put(&c->text, text);
+	enum status st = revoke_begin(a->control, api_text(a, "tenant"),
+				      api_text(a, "name"), changed_told, c);
+	if (st == ST_OK)
+		return;
+	log_error(&a->control->role.log, "connectors were not told to forget: %s",
+		  status_code(st));
+	changed_told(c);
+}
+
 static void
 vault_told(void *ctx, enum status st, struct ask_msg *m)
 {
@@ -144,15 +203,12 @@ vault_told(void *ctx, enum status st, struct ask_msg *m)
 		st = told == ST_BAD_MESSAGE ? ST_BAD_REQUEST : (enum status)told;
 	else
 		st = ST_NO_KEEPER;
-	if (st == ST_OK)
-		st = forget_leaves(a->control, op_of(a->word));
-	json_t *body = st == ST_OK ? answer_json(op_of(a->word), text) : NULL;
-	if (st == ST_OK && body == NULL)
-		st = ST_BAD_MESSAGE;
-	if (st == ST_OK)
-		api_succeed(a, body);
-	else
+	if (st != ST_OK)
 		api_refuse(a, st, text);
+	else if (is_change(op_of(a->word)))
+		vault_changed(a, text);
+	else
+		vault_end(a, text);
 }
 
 void

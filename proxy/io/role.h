@@ -30,7 +30,7 @@ enum { ROLE_ALONE_MS = 5000 };
 
 enum give {
 	/* index: enum role at the other end, text: its slot; of a connector its group,
-	 * to control both: SLOT:GROUP; a line */
+	 * to control both: SLOT:GROUP, to a connector with the keeper's its own; a line */
 	GIVE_LINE,
 	GIVE_RING,  /* own row ring and its bell (two descriptors); index: own slot */
 	GIVE_RINGS, /* ledger only: ring to read and its bell; index: writer's slot */

@@ -57,9 +57,14 @@ give_end(struct slot *to, const struct slot *peer, int fd)
 	bool by_both = peer->role == ROLE_CONNECTOR && to->role == ROLE_CONTROL;
 	char text[sizeof peer->group + 8];
 
+	/* And knows by its keeper's line whose sources of secrets it reads. */
+	bool is_own = to->role == ROLE_CONNECTOR && peer->role == ROLE_KEEPER;
+	const char *group = is_own ? to->group : peer->group;
+
 	(void)snprintf(text, sizeof text, "%u%s%s", peer->index, by_both ? ":" : "",
 		       by_both ? peer->group : "");
-	return give(to, GIVE_LINE, peer->role, by_group ? peer->group : text, &fd, 1);
+	return give(to, GIVE_LINE, peer->role, by_group || is_own ? group : text, &fd,
+		    1);
 }
 
 /* The peer may be dying: then its own restart makes the next line. */

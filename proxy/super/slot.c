@@ -185,6 +185,7 @@ slots_make(struct super *s)
 	enum status st = ST_OK;
 
 	loop_timer_init(&s->ledger_gone, s->loop, ledger_is_gone, s);
+	sources_watch(s);
 	for (size_t i = 0; i < COUNT_OF(order) && st == ST_OK; i++)
 		st = slot_add(s, order[i], 0);
 	s->first_worker = s->slots_n;

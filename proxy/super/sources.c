@@ -13,7 +13,7 @@
  * container was started with.  Opened here, since the keeper has no way to them, and not
  * read: GIVE_SOURCE. */
 
-enum { SOURCES_MAX = 256, TEXT_MAX = 128, BYTES_MAX = 65536 };
+enum { AGAIN_MS = 10000, SOURCES_MAX = 256, TEXT_MAX = 128, BYTES_MAX = 65536 };
 
 struct giving {
 	struct slot *keeper;
@@ -118,4 +118,29 @@ sources_give(struct slot *keeper, const struct image *im)
 	give_files(&g, im);
 	give_variables(&g, im);
 	return g.st == ST_OK ? give(keeper, GIVE_SOURCE, 1, "", NULL, 0) : g.st;
+}
+
+/* The token of a pod's account is replaced under us; the keeper takes what differs for
+ * another version. */
+static void
+on_again(void *ctx)
+{
+	struct super *s = ctx;
+
+	loop_timer_set(&s->sources, AGAIN_MS);
+	if (image_text(s->policy.image, OPT_VAULT_FILES).n == 0)
+		return;
+	for (size_t i = 1; i < s->slots_n; i++) {
+		struct slot *slot = &s->slots[i];
+		if (slot->role == ROLE_KEEPER && slot->state == SLOT_SERVING &&
+		    sources_give(slot, s->policy.image) != ST_OK)
+			spawn_kill(slot);
+	}
+}
+
+void
+sources_watch(struct super *s)
+{
+	loop_timer_init(&s->sources, s->loop, on_again, s);
+	loop_timer_set(&s->sources, AGAIN_MS);
 }

@@ -113,6 +113,7 @@ struct super {
 	int admin_fd;
 	bool admin_is_unix;
 	struct loop_timer ledger_gone; /* set: its patience with a dead ledger runs */
+	struct loop_timer sources;     /* read again: who mounts files changes them */
 	bool is_deserted;              /* the rings have been told that nobody reads */
 	uint64_t generations;          /* drawn so far */
 	uint64_t started_us;
@@ -235,6 +236,7 @@ void drain_serves(struct slot *slot); /* one that died before serves again */
 
 /* sources.c: secrets that are files or variables, for the keeper */
 enum status sources_give(struct slot *keeper, const struct image *im) MUSTCHECK;
+void sources_watch(struct super *s); /* from now on */
 
 /* notify.c */
 void notify(const char *text); /* sd_notify; nothing when nobody listens */
