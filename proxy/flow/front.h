@@ -59,6 +59,8 @@ struct front_class {
 	void (*tick)(struct front *f);
 	void (*drain)(
 		struct front *f); /* no new requests; over when the last is done */
+	/* h2: nothing of the client is read meanwhile; NULL of others. */
+	void (*pause)(struct front *f, bool is_paused);
 	/* The owner lets go: turns have ended or are ended by their own abort();
 	 * nothing is called any more.  Memory by loop_defer. */
 	void (*free)(struct front *f);
@@ -92,6 +94,12 @@ static inline void
 front_drain(struct front *f)
 {
 	f->class->drain(f);
+}
+
+static inline void
+front_pause(struct front *f, bool is_paused)
+{
+	f->class->pause(f, is_paused);
 }
 
 /* For fronts: tells their owner. */

@@ -158,6 +158,15 @@ drain(struct front *front)
 }
 
 static void
+pause(struct front *front, bool is_paused)
+{
+	struct front_h2 *f = of_front(front);
+
+	f->link.is_paused = is_paused;
+	h2_link_wake(&f->link);
+}
+
+static void
 front_h2_free(struct front *front)
 {
 	struct front_h2 *f = of_front(front);
@@ -171,6 +180,7 @@ static const struct front_class front_h2_class = {
 	.go = go,
 	.tick = tick,
 	.drain = drain,
+	.pause = pause,
 	.free = front_h2_free,
 };
 

@@ -15,7 +15,7 @@ h2_link_is_blocked(const struct h2_link *l)
 static void
 arm(struct h2_link *l)
 {
-	unsigned events = l->is_eof ? 0u : LOOP_READ;
+	unsigned events = l->is_eof || l->is_paused ? 0u : LOOP_READ;
 
 	if (h2_link_is_blocked(l) && !l->is_cut)
 		events |= LOOP_WRITE;

@@ -46,9 +46,10 @@ struct h2_link {
 	bool is_inside;  /* settle comes in any case */
 	bool is_feeding; /* and nothing can be written */
 	bool is_woken;
-	bool is_eof;  /* the peer says nothing more that we would read */
-	bool is_cut;  /* and takes nothing */
-	bool is_dead; /* the owner let go */
+	bool is_paused; /* what the peer says waits in the kernel */
+	bool is_eof;    /* the peer says nothing more that we would read */
+	bool is_cut;    /* and takes nothing */
+	bool is_dead;   /* the owner let go */
 };
 
 struct h2_side {

@@ -5,7 +5,7 @@
  * same code everywhere.  x->reason, x->rule, x->dest say what and why; x->id is then
  * the id that `sandgate why` takes.
  */
-#include "proxy/http/head.h"
+#include "proxy/flow/side.h"
 #include "proxy/worker/conn.h"
 
 /* Row and counters.  Returns the id to show.  For callers that tell it themselves. */
@@ -32,5 +32,8 @@ void deny_put_http(struct buf *b, const struct image *im, const struct exchange 
 void deny(struct conn *c, struct exchange *x);
 /* The same for a reason without an exchange of its own. */
 void deny_because(struct conn *c, enum status reason);
+/* Record, and the answer of one request on a connection that goes on; the side is done
+ * with. */
+void deny_side(struct conn *c, struct side *front, struct exchange *x);
 
 #endif

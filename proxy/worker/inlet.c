@@ -11,7 +11,7 @@
 #include "proxy/worker/peek.h"
 #include "proxy/worker/proxy_in.h"
 
-enum { PAGES_PORT = 80, ARENA_MAX = 65536, TEXT_MAX = 20480 };
+enum { PAGES_PORT = 80, ARENA_MAX = 65536 };
 
 struct inlet {
 	struct list link; /* visit->inlets */
@@ -190,27 +190,12 @@ judge(const struct dest *d, struct exchange *x)
 static void
 refuse(struct inlet *n, struct exchange *x, enum status why)
 {
-	CLEANUP(buf_done) struct buf body = { 0 };
 	struct conn *c = n->v->c;
-	struct side_msg m = { .head = &n->reply, .is_own = true };
-	struct str text;
+	struct side *front = n->front;
 
 	x->reason = why;
-	uint64_t id = deny_record(c, x);
-	buf_init(&body, TEXT_MAX);
-	deny_put_json(&body, x->image, x, id);
-	enum status st = deny_head(&n->reply, why);
-	if (st != ST_OK || buf_finish(&body, &text) != ST_OK) {
-		fail(n, ST_NOMEM);
-		return;
-	}
-	n->reply.body = BODY_LENGTH;
-	n->reply.length = text.n;
-	side_put_head(n->front, &m);
-	side_put_body(n->front, text);
-	side_put_end(n->front, &n->reply, NULL);
-	(void)!side_flush(n->front);
-	finish(n);
+	inlet_cut(n);
+	deny_side(c, front, x);
 }
 
 /* The pair, and a conn at its far end. */
@@ -315,7 +300,6 @@ on_bad(void *ctx, enum status why)
 	struct inlet *n = ctx;
 	struct exchange x;
 
-	head_init(&n->reply, &n->arena);
 	conn_exchange(n->v->c, &x);
 	refuse(n, &x, why);
 	exchange_done(&x);

@@ -173,6 +173,24 @@ login_start(struct conn *c, struct str id, struct str token, login_fn fn, void *
 	return ST_OK;
 }
 
+enum status
+login_by_head(struct conn *c, const struct head *h, login_fn fn, void *ctx,
+	      struct login **ret_login)
+{
+	const struct field *f = head_get(h, TOKEN_PROXY_AUTHORIZATION);
+	CLEANUP(buf_done) struct buf space = { 0 };
+	struct str id, token;
+
+	if (!login_is_possible(c->w->role.image))
+		return ST_UNKNOWN_SANDBOX;
+	if (f == NULL)
+		return ST_AUTH_REQUIRED;
+	buf_init(&space, 1024);
+	if (!login_basic(f->value, &space, &id, &token))
+		return ST_AUTH_FAILED;
+	return login_start(c, id, token, fn, ctx, ret_login);
+}
+
 void
 login_cancel(struct login *l)
 {

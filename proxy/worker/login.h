@@ -10,6 +10,8 @@
 
 struct login;
 
+enum { LOGIN_TRIES_MAX = 8 }; /* refusals on one connection */
+
 /* ST_OK: the connection is that sandbox's, the chain's connection phase has passed.
  * Called once, never from inside login_start(); the login is gone afterwards. */
 typedef void (*login_fn)(void *ctx, enum status st);
@@ -24,6 +26,10 @@ void login_cancel(struct login *l); /* NULL is fine */
  * would make them one.  ST_AUTH_REQUIRED, ST_AUTH_FAILED. */
 void login_keep(struct conn *c, const struct head *h);
 enum status login_check(const struct conn *c, const struct head *h) MUSTCHECK;
+
+/* With what a request's head carries.  ST_UNKNOWN_SANDBOX: no sandbox has a token. */
+enum status login_by_head(struct conn *c, const struct head *h, login_fn fn, void *ctx,
+			  struct login **ret_login) MUSTCHECK;
 
 /* Does any sandbox of the configuration have a token? */
 bool login_is_possible(const struct image *im);

@@ -5,7 +5,7 @@
 #include "proxy/worker/proxy_own.h"
 #include "proxy/worker/visit.h"
 
-enum { PROXY_TRIES_MAX = 8, PROXY_ANSWER_MAX = 20480 };
+enum { PROXY_ANSWER_MAX = 20480 };
 
 void
 proxy_http_forget(struct proxy_in *p)
@@ -29,7 +29,7 @@ is_connect(const struct proxy_in *p)
 static bool
 may_keep(const struct proxy_in *p)
 {
-	if (!p->head.is_persistent || p->tries > PROXY_TRIES_MAX ||
+	if (!p->head.is_persistent || p->tries > LOGIN_TRIES_MAX ||
 	    worker_is_draining(p->c->w))
 		return false;
 	return is_connect(p) ? proxy_rest(p).n == p->fed : p->head.body == BODY_NONE;
@@ -146,23 +146,8 @@ on_login(void *ctx, enum status st)
 static void
 http_login(struct proxy_in *p)
 {
-	const struct field *f = head_get(&p->head, TOKEN_PROXY_AUTHORIZATION);
-	struct str id, token;
-	struct buf space;
-	enum status st = ST_AUTH_FAILED;
+	enum status st = login_by_head(p->c, &p->head, on_login, p, &p->login);
 
-	if (!login_is_possible(p->c->w->role.image)) {
-		refuse_because(p, ST_UNKNOWN_SANDBOX);
-		return;
-	}
-	if (f == NULL) {
-		refuse_because(p, ST_AUTH_REQUIRED);
-		return;
-	}
-	buf_init(&space, 1024);
-	if (login_basic(f->value, &space, &id, &token))
-		st = login_start(p->c, id, token, on_login, p, &p->login);
-	buf_done(&space);
 	if (st != ST_OK)
 		refuse_because(p, st);
 }
@@ -210,7 +195,6 @@ could_be(struct str s, struct str word)
 	return str_starts(s, str_head(word, s.n)) || str_starts(s, word);
 }
 
-/* Of a sandbox that its socket tells: with tokens, one connection could be many. */
 static void
 http2_look(struct proxy_in *p, struct str s)
 {
@@ -218,7 +202,7 @@ http2_look(struct proxy_in *p, struct str s)
 
 	if (is_preface && s.n < sizeof(H2_PREFACE) - 1)
 		return;
-	if (is_preface && p->c->limit != NULL)
+	if (is_preface)
 		visit_start(p->c, s);
 	else
 		deny_because(p->c, ST_BAD_VERSION);

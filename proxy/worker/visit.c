@@ -4,14 +4,16 @@
 
 #include "proxy/http/h2.h"
 #include "proxy/worker/deny.h"
+#include "proxy/worker/guest.h"
 #include "proxy/worker/inlet.h"
+#include "proxy/worker/login.h"
 #include "proxy/worker/proxy_in.h"
 #include "proxy/worker/turn.h"
 
 static enum status
 on_begin(void *ctx, struct side *s)
 {
-	return turn_new(ctx, s);
+	return guest_is_wanted(ctx) ? guest_new(ctx, s, false) : turn_new(ctx, s);
 }
 
 /* On a proxy listener each request may as well be a CONNECT: that one is not ours. */
@@ -49,7 +51,7 @@ on_over(void *ctx, bool is_reset)
 static enum status
 on_connect(void *ctx, struct side *s)
 {
-	return inlet_new(ctx, s);
+	return guest_is_wanted(ctx) ? guest_new(ctx, s, true) : inlet_new(ctx, s);
 }
 
 static void
@@ -93,7 +95,10 @@ visit_done(struct conn *c)
 {
 	struct visit *v = c->state;
 
+	login_cancel(v->login);
 	each_turn(v, turn_cut);
+	list_each_safe (it, &v->guests)
+		guest_cut(guest_of_link(it));
 	list_each_safe (it, &v->inlets)
 		inlet_cut(inlet_of_link(it));
 	front_free(v->front);
@@ -176,6 +181,7 @@ begin(struct conn *c, struct stream *s, struct str seen)
 	v->c = c;
 	list_init(&v->turns);
 	list_init(&v->inlets);
+	list_init(&v->guests);
 	if (s != NULL)
 		stream_move(&v->stream, s);
 	else

@@ -18,7 +18,11 @@ struct visit {
 	struct stream stream;
 	struct front *front;
 	struct list turns;
-	struct list inlets; /* CONNECT streams of HTTP/2 */
+	struct list inlets;  /* CONNECT streams of HTTP/2 */
+	struct list guests;  /* requests of HTTP/2 that wait for whose they are */
+	struct login *login; /* the token of one of them is being looked at */
+	uint32_t refusals;   /* of guests */
+	enum status barred;  /* a token was right, and over a limit: all are refused */
 };
 
 void visit_start(struct conn *c, struct str seen);

@@ -34,7 +34,7 @@ def line(who, token=None):
 class World(Gate):
     """127.0.0.5 is a sandbox by its address; others are known by a token only."""
 
-    def __init__(self, folder, names=(GATE, "127.0.0.1"), **more):
+    def __init__(self, folder, names=(GATE, "127.0.0.1", "localhost"), **more):
         for path in (folder, *folder.parents):  # the gateway's own user reads it
             if path.stat().st_uid == os.geteuid() and path != path.parent:
                 path.chmod(path.stat().st_mode | 0o055)
@@ -151,7 +151,7 @@ def test_python_by_an_https_proxy(world, scheme):
     urllib3 = pytest.importorskip("urllib3")
     both = world.folder / "both.pem"
     both.write_text(world.ca.read_text() + (world.folder / "authority" / "ca.pem").read_text())
-    with urllib3.ProxyManager(f"https://127.0.0.1:{world.port}", ca_certs=str(both), timeout=10, retries=False,
+    with urllib3.ProxyManager(f"https://localhost:{world.port}", ca_certs=str(both), timeout=10, retries=False,
                               proxy_ssl_context=world.context(), source_address=("127.0.0.5", 0)) as pool:
         for i in range(2):
             assert pool.request("GET", world.url(f"/v1/{i}", scheme)).data == b"GET /v1/%d\n" % i
@@ -274,7 +274,7 @@ def test_the_certificate_has_the_names_of_the_listener(world):
     for name in GATE, "127.0.0.1":
         with world.connect(name=name) as sock:
             alt = sock.getpeercert()["subjectAltName"]
-            assert set(alt) == {("DNS", GATE), ("IP Address", "127.0.0.1")}
+            assert set(alt) == {("DNS", GATE), ("IP Address", "127.0.0.1"), ("DNS", "localhost")}
     with pytest.raises(ssl.SSLCertVerificationError):
         world.connect(name="other.example.test")
     row = world.wait_rows(kind="mint")[0]
