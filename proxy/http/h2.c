@@ -105,6 +105,8 @@ static enum status
 submit_settings(struct h2 *h)
 {
 	const nghttp2_settings_entry all[] = {
+		/* The first, and left out where the usual 4096 is fine. */
+		{ NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 0 },
 		{ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
 		  h->is_server ? h->limits.streams : 0 },
 		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, (uint32_t)h->limits.window },
@@ -115,8 +117,9 @@ submit_settings(struct h2 *h)
 		  h->is_server },
 	};
 
-	if (nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, all,
-				    COUNT_OF(all)) != 0)
+	size_t from = h->limits.wipes && !h->is_server ? 0 : 1;
+	if (nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, all + from,
+				    COUNT_OF(all) - from) != 0)
 		return ST_NOMEM;
 	/* Credit is told when half of a window has gone on: of twice as much, that half
 	 * is never needed for streams that stand still. */

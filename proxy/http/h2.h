@@ -50,7 +50,9 @@ struct h2_limits {
 	size_t window;     /* octets a stream may be ahead */
 	size_t connection; /* all of them together; with streams * window those that
 				  stand still never slow another */
-	bool wipes;        /* memory is wiped before it is freed: it held credentials */
+	/* It carries credentials: memory is wiped before it is freed, where a request
+	 * goes is never indexed, and of what a host says nothing is kept in a table. */
+	bool wipes;
 };
 
 struct h2;

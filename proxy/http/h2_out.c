@@ -167,8 +167,9 @@ path(struct arena *a, const struct uri *u, enum status *st)
 	return str_of(p, n);
 }
 
+/* A path may hold a credential of its own: has_secrets. */
 static void
-add_request(struct list_of_nv *l, const struct h2_out *o)
+add_request(struct list_of_nv *l, const struct h2_out *o, bool has_secrets)
 {
 	struct str text = o->is_ws ? STR("CONNECT") : o->head->method;
 
@@ -179,7 +180,7 @@ add_request(struct list_of_nv *l, const struct h2_out *o)
 	}
 	nv_add(l, STR(":authority"), authority(l->a, o, &l->st), false);
 	if (o->uri->form != URI_AUTHORITY)
-		nv_add(l, STR(":path"), path(l->a, o->uri, &l->st), false);
+		nv_add(l, STR(":path"), path(l->a, o->uri, &l->st), has_secrets);
 	if (o->is_ws)
 		nv_add(l, STR(":protocol"), STR("websocket"), false);
 	add_fields(l, o);
@@ -213,7 +214,7 @@ h2_request(struct h2 *h, const struct h2_out *o, void *owner, struct h2_stream *
 	need(!h->is_server && o->uri != NULL);
 	arena_init(&a, arena_of(o));
 	nv_init(&l, &a, o->head->fields_len + o->last_n);
-	add_request(&l, o);
+	add_request(&l, o, h->limits.wipes);
 	struct h2_stream *s = l.st == ST_OK ? h2_stream_new(h, 0) : NULL;
 	if (s == NULL)
 		return ST_NOMEM;

@@ -52,15 +52,20 @@ def field(name, secret, prefix=""):
     return lambda r: only(r, name.lower(), prefix + secret)
 
 
+def unindexed_path(r, wrong):
+    """Where it holds a credential, no table may hold it (RFC 7541 section 7.1.3)."""
+    return wrong or (":path may be indexed" if r.version == "2" and ":path" not in r.never_indexed else None)
+
+
 def parameter(name, secret):
     def check(r):
         found = [v for n, v in r.parameters() if n == name]
-        return None if found == [secret] else f"{name} is {len(found)} times there, or wrong"
+        return unindexed_path(r, None if found == [secret] else f"{name} is {len(found)} times there, or wrong")
     return check
 
 
 def in_path(prefix, secret):
-    return lambda r: None if r.path.startswith(f"{prefix}{secret}/") else "not in the path"
+    return lambda r: unindexed_path(r, None if r.path.startswith(f"{prefix}{secret}/") else "not in the path")
 
 
 def in_form(name, secret):
