@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import subprocess
+import threading
 import time
 import urllib.parse
 import zlib
@@ -348,18 +349,38 @@ class Git(System):
         super().__init__(check)
         self.folder = folder
 
+    @staticmethod
+    def feed(pipe, chunks):
+        try:
+            for piece in chunks:
+                pipe.write(piece)
+            pipe.close()
+        except OSError:
+            pass  # it has heard enough
+
+    @staticmethod
+    def pieces(backend, feeder):
+        while piece := backend.stdout.read1(65536):
+            yield piece
+        feeder.join()
+        backend.wait()
+
     def answer(self, r):
+        """Nothing is kept: a repository may be larger than what we have memory for."""
         env = {**os.environ, "GIT_PROJECT_ROOT": str(self.folder), "GIT_HTTP_EXPORT_ALL": "1", "REMOTE_USER": "agents",
                "PATH_INFO": urllib.parse.unquote(r.path), "QUERY_STRING": r.query, "REQUEST_METHOD": r.method,
                "CONTENT_TYPE": r.one("content-type") or "", "HTTP_CONTENT_ENCODING": r.one("content-encoding") or "",
                "GIT_PROTOCOL": r.one("git-protocol") or ""}
-        body = r.read()
-        env["CONTENT_LENGTH"] = str(len(body))
-        done = subprocess.run(["git", "http-backend"], input=body, env=env, capture_output=True)
-        head, _, rest = done.stdout.partition(b"\r\n\r\n")
-        fields = [tuple(line.split(": ", 1)) for line in head.decode().split("\r\n") if line]
+        if r.one("content-length"):
+            env["CONTENT_LENGTH"] = r.one("content-length")
+        backend = subprocess.Popen(["git", "http-backend"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+        feeder = threading.Thread(target=self.feed, args=(backend.stdin, r.chunks), daemon=True)
+        feeder.start()
+        fields = []
+        while line := backend.stdout.readline().rstrip(b"\r\n"):
+            fields.append(tuple(line.decode().split(": ", 1)))
         status = next((int(v.split()[0]) for n, v in fields if n == "Status"), 200)
-        return Answer(status, rest, [f for f in fields if f[0] != "Status"])
+        return Answer(status, self.pieces(backend, feeder), [f for f in fields if f[0] != "Status"])
 
 
 class Grpc(System):
