@@ -22,8 +22,8 @@ struct web_slot { /* one request at a time */
 	bool is_busy;
 	uint64_t asked_us, bytes, left;
 	uint64_t number; /* the owner's */
-	char tail[64];
-	size_t tail_n; /* the owner's */
+	char tail[512];  /* the owner's too */
+	size_t tail_n;
 };
 
 struct web_link {

@@ -178,6 +178,20 @@ class Direct(WebPeer):
         return self.of.pids()
 
 
+class Bare(Direct):
+    """No gateway: what a request takes by itself."""
+    name = "bare"
+
+    def __init__(self):
+        self.ports = dict.fromkeys(WAYS, 0)
+
+    def target(self, way, h2):
+        return ORIGIN, WAYS[way][0]
+
+    def pids(self):
+        return []
+
+
 class WebNginx(WebPeer):
     name, program, number = "nginx", "nginx", 2
     ports = {"tls": 15302, "fresh": 15302, "clear": 15312, "sse": 15312}
@@ -226,7 +240,7 @@ class WebHaproxy(WebPeer):
     def command(self):
         alpn = {way: f"ssl verify required ca-file {self.certs}/ca.pem sni str({WAYS[way][1]}) alpn {offer}"
                 for way, offer in (("tls", "http/1.1"), ("tls2", "h2"), ("fresh", "http/1.1"))}
-        backs = "\n".join(f"backend {way}\n  mode http\n  http-reuse always\n"
+        backs = "\n".join(f"backend {way}\n  mode http\n  http-reuse always\n  option http-no-delay\n"
                           f"  server o {ORIGIN}:{WAYS[way][0]} {alpn.get(way, '')} pool-max-conn 256" for way in self.ports)
         use = "\n".join(f"  use_backend {way} if {{ hdr(host) -i -m beg {WAYS[way][1]} }}" for way in self.ports)
         config = self.write("haproxy.cfg", f"""\
@@ -243,6 +257,7 @@ defaults
 frontend web
   mode http
   option httplog
+  option http-no-delay
   maxconn 7500
   bind :15303 ssl crt {self.certs}/both.pem alpn h2,http/1.1 backlog 16384
   bind :15313 backlog 16384
