@@ -117,6 +117,10 @@ def part_kill(_):
     return pytest(TESTS / "kill", build("release") / "bin")
 
 
+def part_opensandbox(_):
+    return pytest(TESTS / "opensandbox", build("release") / "bin")
+
+
 def part_fuzz(options):
     folder = build("fuzz")
     more = ["--seconds", options.seconds] if options.seconds else []
@@ -150,7 +154,8 @@ def part_long(_):
 PARTS = {name.removeprefix("part_"): fn for name, fn in list(globals().items()) if name.startswith("part_")}
 # One after the other: what waits for a clock is not tried beside what takes the whole
 # machine, or a stall of the machine passes for one of the gateway.
-ORDER = ["unit", "lint", "fuzz", "demo", "flow", "cases", "jail", "separation", "escape", "kill", "clients", "systems", "fresh", "fresh13"]
+ORDER = ["unit", "lint", "fuzz", "demo", "flow", "cases", "jail", "separation", "escape", "kill", "clients", "systems",
+         "opensandbox", "fresh", "fresh13"]
 
 
 def one(name, options, rows):

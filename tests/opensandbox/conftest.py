@@ -1,0 +1,90 @@
+"""What the tests of OpenSandbox share.
+
+    def test_x(fake):            f = fake(gateway=True); ...; judged when the test ends
+    def test_y(real):            real.servers["standard"].url, real.run([...])
+
+SANDGATE_REPORT names the file that counts and absences go to.  Under CI=true the official
+server and both SDKs may not be absent.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import fake_server  # noqa: E402
+import packages  # noqa: E402
+import real_stack  # noqa: E402
+
+REPORT = {}
+
+
+def pytest_sessionfinish():
+    if os.environ.get("SANDGATE_REPORT"):
+        pathlib.Path(os.environ["SANDGATE_REPORT"]).write_text(json.dumps(REPORT))
+
+
+@pytest.fixture(scope="session")
+def report():
+    return REPORT
+
+
+def absent(name, why):
+    """Skips, and says so in the table; in CI what a fresh machine can have is a failure."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{name}: {why}")
+    REPORT[f"absent: {name}"] = str(why)
+    pytest.skip(f"{name}: {why}")
+
+
+@pytest.fixture(scope="session")
+def shelf():
+    """Everything that is brought from registries, side by side: {name: path or Missing}."""
+    names = ["venv", "npm"] + ([] if real_stack.why_not() else ["image"])
+    return packages.bring(names)
+
+
+@pytest.fixture
+def fake():
+    """A maker of fakes; each is judged and closed when the test ends."""
+    made = []
+
+    def make(**options):
+        made.append(fake_server.FakeServer(**options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+    for one in made:
+        one.check()
+
+
+@pytest.fixture(scope="session")
+def real(shelf):
+    why = real_stack.why_not()
+    for name in ("venv", "npm", "image"):
+        if why is None and isinstance(shelf.get(name), packages.Missing):
+            why = shelf[name]
+    if why is not None:
+        absent("real OpenSandbox", why)
+    with real_stack.RealStack(runsc=(packages.SHELF / "bin/runsc").exists()) as stack:
+        REPORT["high tier"] = stack.isolation
+        yield stack
+
+
+def sdk(shelf, kind, url, key, *flags, around=lambda command: command):
+    """The flow of one SDK against `url`: {"steps": ..., "seconds": ...}."""
+    if kind == "python":
+        command = [shelf["venv"] / "python", HERE / "sdk_flow.py", url, key, *flags]
+    else:
+        command = ["node", HERE / "sdk_flow.mjs", shelf["npm"], url, key, *flags]
+    done = subprocess.run(around([str(c) for c in command]), capture_output=True, text=True, timeout=240, check=False,
+                          env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
