@@ -267,8 +267,9 @@ may_repeat(const struct turn *t)
 static enum tls_offer
 offer_of(const struct turn *t)
 {
-	/* Few systems take a WebSocket over HTTP/2, and it needs a connection of its own
-	 * anyway. */
+	/* Few systems take a WebSocket over HTTP/2 (RFC 8441), and which do is not known
+	 * before their settings are: where no connection is there that knows, HTTP/1 is
+	 * sure. */
 	if (t->is_ws || t->at->upstream_http == UPSTREAM_HTTP_1)
 		return TLS_OFFER_H1;
 	return t->at->upstream_http == UPSTREAM_HTTP_2 ? TLS_OFFER_H2 : TLS_OFFER_BOTH;
@@ -283,6 +284,7 @@ open_upstream(struct turn *t)
 				      .sandbox = t->lane->sandbox,
 				      .dest = &t->target.dest,
 				      .is_plain = t->is_plain,
+				      .is_ws = t->is_ws,
 				      .offer = offer_of(t) };
 	struct side *leg = NULL;
 	enum status st;
@@ -293,7 +295,7 @@ open_upstream(struct turn *t)
 		wish.chain = parts[AUTH_PART_CERTIFICATE].n > 0
 				     ? parts[AUTH_PART_CERTIFICATE]
 				     : wish.key;
-	} else if (!t->is_retry && !t->is_ws) {
+	} else if (!t->is_retry) {
 		leg = upstream_take(t->all, &wish, !may_repeat(t));
 	}
 	if (leg != NULL) {

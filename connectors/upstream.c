@@ -71,8 +71,8 @@ fits(const struct upstream *u, const struct upstream_wish *w)
 {
 	return u->handle == w->handle && u->connector == w->connector &&
 	       u->generation == u->all->role.generation && !u->has_key &&
-	       u->leg->is_https != w->is_plain && u->dest.port == w->dest->port &&
-	       dest_same_host(&u->dest, w->dest);
+	       u->leg->is_https != w->is_plain && (!w->is_ws || u->leg->takes_ws) &&
+	       u->dest.port == w->dest->port && dest_same_host(&u->dest, w->dest);
 }
 
 struct side *

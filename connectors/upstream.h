@@ -18,6 +18,7 @@ struct upstream_wish {
 	int sandbox;        /* the socket that it is for; -1 */
 	const struct dest *dest;
 	bool is_plain; /* http://, which carries no credential */
+	bool is_ws;    /* a WebSocket is asked for */
 	enum tls_offer offer;
 	struct str chain, key; /* PEM of a client certificate; empty: none */
 };

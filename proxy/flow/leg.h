@@ -52,6 +52,7 @@ struct leg {
 	bool is_https;   /* requests say https, and 443 is the port left out */
 	bool is_full;    /* as many sides run as can */
 	bool is_over;    /* takes no more requests: closed, unclean, GOAWAY */
+	bool takes_ws;   /* may be asked for a WebSocket: h1, or h2 that has said so */
 };
 
 /* What a new leg is made of; copied, the stream (not yet armed) is moved into it. */

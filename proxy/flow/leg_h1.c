@@ -330,7 +330,8 @@ leg_h1_new(const struct leg_start *start)
 			       .hooks = start->hooks,
 			       .limits = start->limits,
 			       .ctx = start->ctx,
-			       .is_https = start->is_https };
+			       .is_https = start->is_https,
+			       .takes_ws = true };
 	stream_move(&g->leg.stream, start->stream);
 	loop_io_init(&g->leg.io, start->flow->loop, g->leg.stream.fd, on_event, g);
 	arena_init(&g->arena, LEG_H1_ARENA_MAX);

@@ -37,6 +37,8 @@ count(struct leg_h2 *g)
 	g->leg.sides = l->open;
 	g->leg.is_full = l->open >= most || h2_streams(l->h2) >= most;
 	g->leg.is_over = g->leg.is_over || l->is_eof || h2_is_closing(l->h2);
+	/* RFC 8441 section 3: not before the host has announced it. */
+	g->leg.takes_ws = h2_has_begun(l->h2) && !h2_refuses_ws(l->h2);
 }
 
 static void

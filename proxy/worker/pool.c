@@ -112,6 +112,8 @@ fits(const struct kept *k, const struct pool_key *key)
 		return false;
 	if (k->connector != CONNECTOR_NONE)
 		return k->conn == key->conn;
+	if (key->is_ws && !k->leg->takes_ws)
+		return false;
 	return k->is_https == key->is_https && k->dest.port == key->dest->port &&
 	       dest_same_host(&k->dest, key->dest);
 }

@@ -21,6 +21,7 @@ struct pool_key {
 	uint64_t generation; /* of the policy by which the host is, or was, asked for */
 	const struct dest *dest;
 	bool is_https;
+	bool is_ws; /* a WebSocket is asked for */
 	/* A lane serves one connection of a sandbox, wherever its requests go.
 	 * CONNECTOR_NONE: none of this. */
 	uint32_t connector;

@@ -21,6 +21,7 @@ key_of(const struct turn *t)
 				  .generation = t->generation,
 				  .dest = &t->uri.dest,
 				  .is_https = t->is_https,
+				  .is_ws = t->is_ws,
 				  .connector =
 					  t->is_lane ? t->x.connector : CONNECTOR_NONE,
 				  .conn = t->c->serial };
@@ -64,8 +65,9 @@ reached(void *ctx, const struct reached *r)
 static enum status
 reach(struct turn *t, int fd)
 {
-	/* Few hosts take a WebSocket over HTTP/2, and it needs a connection of its own
-	 * anyway. */
+	/* Few hosts take a WebSocket over HTTP/2 (RFC 8441), and which do is not known
+	 * before their settings are: where no connection is there that knows, HTTP/1 is
+	 * sure. */
 	const struct reach_to to = { .dest = &t->uri.dest,
 				     .offer =
 					     t->is_ws ? TLS_OFFER_H1 : TLS_OFFER_BOTH };
@@ -131,7 +133,7 @@ find(struct turn *t)
 {
 	struct pool_key key = key_of(t);
 
-	if (t->is_retry || (t->is_ws && t->is_https && !t->is_lane))
+	if (t->is_retry)
 		return NULL;
 	return pool_take(t->c->w->pool, &key, !may_repeat(t), &t->leg);
 }

@@ -25,10 +25,11 @@ GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 class Host(threading.Thread):
-    """Speaks what ALPN agrees on; `offers` says what that may be."""
+    """Speaks what ALPN agrees on; `offers` says what that may be, takes_ws whether RFC 8441 is announced."""
 
-    def __init__(self, leaf, offers):
+    def __init__(self, leaf, offers, takes_ws=True):
         super().__init__(daemon=True)
+        self.takes_ws = takes_ws
         self.context = None
         if leaf:
             self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -66,6 +67,7 @@ class Host(threading.Thread):
             m = Message(*peer.head())
             method, path, _ = m.first.split(" ")
             if m["upgrade"]:
+                self.requests.append(("h1", "WS", path, b"", {}))
                 key = base64.b64encode(hashlib.sha1(m["sec-websocket-key"].encode() + GUID).digest()).decode()
                 peer.send(f"HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Accept: {key}\r\n\r\n")
                 while True:
@@ -85,23 +87,34 @@ class Host(threading.Thread):
 
     def serve_h2(self, s):
         conn = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
-        conn.local_settings[h2.settings.SettingCodes.ENABLE_CONNECT_PROTOCOL] = 1
+        conn.local_settings = h2.settings.Settings(client=False, initial_values={
+            h2.settings.SettingCodes.ENABLE_CONNECT_PROTOCOL: int(self.takes_ws)})
         conn.initiate_connection()
         s.sendall(conn.data_to_send())
-        got, later = {}, {}
+        got, later, tunnels = {}, {}, set()
         while True:
             data = s.recv(65536)
             if not data:
                 return
             for e in conn.receive_data(data):
-                if isinstance(e, h2.events.RequestReceived):
+                if isinstance(e, h2.events.RequestReceived) and ":protocol" in dict(e.headers):
+                    self.requests.append(("h2", "WS", dict(e.headers)[":path"], b"", {}))
+                    assert dict(e.headers)[":protocol"] == "websocket" and self.takes_ws
+                    tunnels.add(e.stream_id)
+                    conn.send_headers(e.stream_id, [(":status", "200")])
+                elif isinstance(e, h2.events.RequestReceived):
                     got[e.stream_id] = [dict(e.headers), b"", {}]
+                elif isinstance(e, h2.events.DataReceived) and e.stream_id in tunnels:
+                    conn.send_data(e.stream_id, e.data)
+                    conn.acknowledge_received_data(e.flow_controlled_length, e.stream_id)
                 elif isinstance(e, h2.events.DataReceived):
                     got[e.stream_id][1] += e.data
                     if e.flow_controlled_length:
                         conn.acknowledge_received_data(e.flow_controlled_length, e.stream_id)
                 elif isinstance(e, h2.events.TrailersReceived):
                     got[e.stream_id][2] = dict(e.headers)
+                elif isinstance(e, h2.events.StreamEnded) and e.stream_id in tunnels:
+                    conn.end_stream(e.stream_id)
                 elif isinstance(e, h2.events.StreamEnded):
                     self.answer_h2(conn, e.stream_id, got.pop(e.stream_id), later)
             for sid in list(later):
@@ -282,6 +295,7 @@ class World:
         (self.dir / "ca").chmod(0o755)
         leaf = make_leaf(ca, OK, FAR)
         self.hosts = {"h1": Host(leaf, ["http/1.1"]), "h2": Host(leaf, ["h2"]),
+                      "both": Host(leaf, ["h2", "http/1.1"]), "deaf": Host(leaf, ["h2", "http/1.1"], takes_ws=False),
                       "plain": Host(None, None)}
         ports = [h.port for h in self.hosts.values()]
         loop = ["127.0.0.0/8"]
@@ -434,6 +448,47 @@ def test_websockets_pass_from_http2_and_share_its_connection(world, name):
     c.push(two, b"two")
     assert (c.wait(two, 3), c.wait(one, 3)) == (b"two", b"one")
     assert c.ask(path="/beside").body == b"GET /beside 0"
+
+
+@pytest.mark.parametrize("name", [OK, FAR], ids=["direct", "lane"])
+@pytest.mark.parametrize("host, cold, warm", [("h1", "h1", "h1"), ("both", "h1", "h2"), ("deaf", "h1", "h1")])
+@pytest.mark.parametrize("speaks", ["h1", "h2"])
+def test_websockets_take_the_way_that_the_host_has_announced(world, name, host, cold, warm, speaks):
+    """RFC 8441 where a connection is there that has said so, HTTP/1.1 everywhere else."""
+    world.gate.reload()  # no connection of the tests before
+    world.hosts[host].requests.clear()
+    for want, path in ((cold, "/cold"), (warm, "/warm")):
+        c = world.client(speaks, host, name)
+        if path == "/warm":
+            assert c.ask(path="/before").body == b"GET /before 0"
+        if speaks == "h1":
+            r = c.ask(path=path, fields=HANDSHAKE)
+            assert (r.status, r.fields["sec-websocket-accept"]) == (101, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
+            c.send(b"echo" * 1000)
+            assert c.exactly(4000) == b"echo" * 1000
+        else:
+            sid = c.websocket(path)
+            assert c.replies[sid].status == 200
+            c.push(sid, b"echo" * 1000)
+            assert c.wait(sid, 4000) == b"echo" * 1000
+            assert c.ask(path="/beside").body == b"GET /beside 0"
+        assert (want, "WS", path, b"", {}) in world.hosts[host].requests
+
+
+@pytest.mark.parametrize("name", [OK, FAR], ids=["direct", "lane"])
+def test_a_websocket_over_http2_ends_alone(world, name):
+    world.gate.reload()
+    c = world.client("h2", "both", name)
+    c.ask(path="/before")
+    one, two = c.websocket(), c.websocket()
+    c.push(two, b"two")
+    assert c.wait(two, 3) == b"two"
+    c.conn.end_stream(one)
+    c.flush()
+    assert not c.take(one).is_reset
+    c.push(two, b"more")
+    assert c.wait(two, 4) == b"more"
+    assert c.ask(path="/after").body == b"GET /after 0"
 
 
 def prior(world, name=OK, source="127.0.0.1"):
