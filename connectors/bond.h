@@ -46,7 +46,7 @@ void bond_refused(struct connector *all, const struct bond_wish *wish, uint64_t 
 /* A new policy: tokens stay where nothing changed about how they are got. */
 void bonds_renew(struct connector *all);
 /* Of the secret that it was got with there is another one, or none any more: as
- * lanes_revoke(). */
+ * lents_revoke(). */
 void bonds_revoke(struct connector *all,
 		  bool (*fn)(const void *ctx, uint32_t connector), const void *ctx);
 void bonds_done(struct connector *all);

@@ -31,6 +31,7 @@ struct connector {
 	struct ask_line *keeper, *dialer; /* NULL: none */
 	struct peers peers;
 	struct list lanes;
+	struct list lents;     /* of lanes: what the keeper has lent */
 	struct list upstreams; /* connections to company systems */
 	struct list bonds;     /* tokens */
 	struct list revokes;   /* that are being done */

@@ -42,47 +42,12 @@ each_turn(struct lane *l, void (*fn)(struct turn *t))
 }
 
 static void
-drop_lease(void *ctx)
+lane_free(void *ctx)
 {
 	struct lane *l = ctx;
 
-	loop_timer_clear(&l->lease_end);
-	lease_done(&l->lease);
-	words_unref(l->words);
-	l->words = NULL;
-	l->has_lease = false;
-}
-
-const struct lease *
-lane_lease(const struct lane *l)
-{
-	return l->has_lease ? &l->lease : NULL;
-}
-
-void
-lane_keep_lease(struct lane *l, struct lease *lease)
-{
-	drop_lease(l);
-	l->lease = *lease;
-	*lease = (struct lease){ .version = 0 };
-	l->has_lease = true;
-	loop_timer_set(&l->lease_end, LANE_LEASE_MS);
-}
-
-struct words *
-lane_words(const struct lane *l, uint64_t key)
-{
-	return l->words_key == key ? l->words : NULL;
-}
-
-void
-lane_keep_words(struct lane *l, uint64_t key, struct words *w)
-{
-	words_unref(l->words);
-	l->words = w;
-	l->words_key = key;
-	if (!loop_timer_is_set(&l->lease_end))
-		loop_timer_set(&l->lease_end, LANE_LEASE_MS);
+	lent_unref(l->lent);
+	free(l);
 }
 
 void
@@ -94,7 +59,6 @@ lane_end(struct lane *l)
 		return;
 	l->is_dead = true;
 	each_turn(l, turn_cut);
-	drop_lease(l);
 	front_free(l->front);
 	stream_done(&l->stream);
 	loop_io_clear(&l->io);
@@ -102,7 +66,7 @@ lane_end(struct lane *l)
 	(void)close(l->io.fd);
 	(void)close(l->sandbox);
 	list_remove(&l->link);
-	loop_defer(all->loop, free, l);
+	loop_defer(all->loop, lane_free, l);
 	connector_check_drained(all);
 }
 
@@ -138,8 +102,13 @@ on_sandbox(void *ctx, unsigned events)
 	front_drain(l->front);
 }
 
+struct entry { /* what a lane is made of */
+	int fd, sandbox;
+	uint32_t connector, handle;
+};
+
 static enum status
-lane_new(struct connector *all, int fd, int sandbox, struct lane **ret_l)
+lane_new(struct connector *all, const struct entry *e, struct lane **ret_l)
 {
 	struct lane *l = calloc(1, sizeof *l);
 	struct front_start start = { .flow = &all->flow,
@@ -151,20 +120,22 @@ lane_new(struct connector *all, int fd, int sandbox, struct lane **ret_l)
 	if (l == NULL)
 		return ST_NOMEM;
 	l->all = all;
-	l->sandbox = sandbox;
+	l->sandbox = e->sandbox;
+	l->connector = e->connector;
+	l->handle = e->handle;
+	l->lent = lent_of(all, e->connector, e->handle);
 	list_init(&l->turns);
-	stream_plain(&l->stream, fd);
-	loop_io_init(&l->io, all->loop, fd, NULL, NULL);
+	stream_plain(&l->stream, e->fd);
+	loop_io_init(&l->io, all->loop, e->fd, NULL, NULL);
 	start.stream = &l->stream;
 	start.io = &l->io;
-	l->front = front_h2_new(&start);
+	l->front = l->lent != NULL ? front_h2_new(&start) : NULL;
 	if (l->front == NULL) {
 		loop_io_clear(&l->io);
-		free(l);
+		lane_free(l);
 		return ST_NOMEM;
 	}
-	loop_timer_init(&l->lease_end, all->loop, drop_lease, l);
-	loop_io_init(&l->watcher, all->loop, sandbox, on_sandbox, l);
+	loop_io_init(&l->watcher, all->loop, e->sandbox, on_sandbox, l);
 	*ret_l = l;
 	return ST_OK;
 }
@@ -202,10 +173,9 @@ has_room(const struct connector *all, const struct who *w)
 }
 
 static enum status
-admit(struct connector *all, const struct wish *wish, int sandbox,
-      uint32_t *ret_connector, uint32_t *ret_handle)
+admit(struct connector *all, const struct wish *wish, struct entry *e)
 {
-	const struct who *w = who_asks(all, sandbox);
+	const struct who *w = who_asks(all, e->sandbox);
 	uint32_t index;
 
 	if (w == NULL)
@@ -218,27 +188,25 @@ admit(struct connector *all, const struct wish *wish, int sandbox,
 	/* No such one and none of yours are told alike. */
 	if (index == CONNECTOR_NONE || !turn_may_use(all, index, w))
 		return ST_DENIED;
-	*ret_connector = index;
-	*ret_handle = w->handle;
+	e->connector = index;
+	e->handle = w->handle;
 	return has_room(all, w);
 }
 
 static enum status
 open_lane(struct connector *all, const struct wish *wish, int fd, int sandbox)
 {
-	uint32_t connector = CONNECTOR_NONE, handle = 0;
+	struct entry e = { .fd = fd, .sandbox = sandbox };
 	struct lane *l = NULL;
 	enum status st =
 		fd >= 0 && sandbox >= 0 && is_lane_socket(fd) ? ST_OK : ST_BAD_MESSAGE;
 
 	if (st == ST_OK)
-		st = admit(all, wish, sandbox, &connector, &handle);
+		st = admit(all, wish, &e);
 	if (st == ST_OK)
-		st = lane_new(all, fd, sandbox, &l);
+		st = lane_new(all, &e, &l);
 	if (st != ST_OK)
 		return st;
-	l->connector = connector;
-	l->handle = handle;
 	list_append(&all->lanes, &l->link);
 	connector_wake(all);
 	front_go(l->front, STR(""));
@@ -307,7 +275,6 @@ find_again(struct lane *l, const struct image *old)
 					 l->all->role.image,
 					 image_str(old, before[l->connector].name));
 	each_turn(l, turn_renumber);
-	drop_lease(l);
 }
 
 static bool
@@ -318,12 +285,15 @@ still_stands(struct lane *l)
 	if (w == NULL || l->connector == CONNECTOR_NONE)
 		return false;
 	l->handle = w->handle;
-	return turn_may_use(l->all, l->connector, w);
+	lent_unref(l->lent);
+	l->lent = lent_of(l->all, l->connector, l->handle);
+	return l->lent != NULL && turn_may_use(l->all, l->connector, w);
 }
 
 void
 lanes_judge(struct connector *all, const struct image *old)
 {
+	lents_forget(all);
 	list_each_safe (it, &all->lanes) {
 		struct lane *l = LIST_OF(it, struct lane, link);
 		find_again(l, old);
@@ -341,17 +311,6 @@ lanes_forget(struct connector *all, uint32_t handle)
 		struct lane *l = LIST_OF(it, struct lane, link);
 		if (l->handle == handle)
 			lane_end(l);
-	}
-}
-
-void
-lanes_revoke(struct connector *all, bool (*fn)(const void *ctx, uint32_t connector),
-	     const void *ctx)
-{
-	list_each (it, &all->lanes) {
-		struct lane *l = LIST_OF(it, struct lane, link);
-		if (fn(ctx, l->connector))
-			drop_lease(l);
 	}
 }
 

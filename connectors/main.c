@@ -273,6 +273,7 @@ connector_init(struct connector *all)
 	enum status st;
 
 	list_init(&all->lanes);
+	list_init(&all->lents);
 	list_init(&all->upstreams);
 	list_init(&all->bonds);
 	list_init(&all->probes);

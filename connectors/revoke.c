@@ -53,7 +53,7 @@ is_meant(const void *ctx, uint32_t connector)
 static void
 forget(struct revoke *r)
 {
-	lanes_revoke(r->all, is_meant, r);
+	lents_revoke(r->all, is_meant, r);
 	bonds_revoke(r->all, is_meant, r);
 }
 
@@ -104,7 +104,7 @@ revoke_heard(struct peer *p, struct ask_msg *m)
 	struct revoke *r = calloc(1, sizeof *r);
 	if (r == NULL) { /* what can't be kept in mind is done at once, and to all */
 		const struct revoke every = { .all = all };
-		lanes_revoke(all, is_meant, &every);
+		lents_revoke(all, is_meant, &every);
 		bonds_revoke(all, is_meant, &every);
 		return;
 	}

@@ -29,7 +29,7 @@ typedef void (*store_fn)(void *ctx, const struct store_found *f);
 
 /* A new policy, or a new keeper: everything is read anew. */
 void stores_renew(struct connector *all);
-/* What they log in with was changed: log in anew.  As lanes_revoke(). */
+/* What they log in with was changed: log in anew.  As lents_revoke(). */
 void stores_revoke(struct connector *all,
 		   bool (*fn)(const void *ctx, uint32_t connector), const void *ctx);
 void stores_done(struct connector *all);

@@ -203,7 +203,7 @@ void
 turn_stop_waiting(struct turn *t)
 {
 	upstream_cancel(t->calling);
-	lease_cancel(t->leasing);
+	lent_cancel(t->leasing);
 	bond_cancel(t->bonding);
 	t->calling = NULL;
 	t->leasing = NULL;
@@ -226,7 +226,6 @@ turn_over(struct turn *t)
 	turn_to(t, TURN_OVER);
 	turn_stop_waiting(t);
 	turn_drop_leg(t);
-	lease_done(&t->lease);
 	rinse_done(&t->rinse);
 	cred_done(&t->body);
 	turn_leave(t);

@@ -7,12 +7,12 @@
  *	  └────────────────┘        └─> CARRY ─┘
  *
  * OPEN waits for an upstream, for a token, for a lease, in the order of turn_step().
- * A lease is taken last, and is the lane's for a moment; only what the response is searched
+ * A lease is taken last, and is the sandbox's for a moment; only what the response is searched
  * for stays with the turn, and goes with it.
  */
 #include "connectors/auth.h"
 #include "connectors/bond.h"
-#include "connectors/lease.h"
+#include "connectors/lent.h"
 #include "connectors/rinse.h"
 #include "connectors/turn.h"
 #include "connectors/upstream.h"
@@ -51,12 +51,11 @@ struct turn {
 
 	/* what is waited for */
 	struct upstream_call *calling;
-	struct lease_call *leasing;
+	struct lent_wait *leasing;
 	struct bond_wait *bonding;
 
 	/* the credential */
-	struct lease lease; /* of mtls, until the handshake begins */
-	bool has_lease, has_bond;
+	bool has_bond;
 	struct bond_token token; /* while has_bond */
 	uint32_t version;
 	struct rinse rinse; /* of the response */

@@ -214,8 +214,6 @@ turn_again(struct turn *t)
 
 	turn_stop_waiting(t);
 	turn_drop_leg(t);
-	lease_done(&t->lease);
-	t->has_lease = false;
 	st = admit(t);
 	/* What has not been kept can't be had again. */
 	if (st == ST_OK && was_gathered != t->is_gathered && !t->request_ends)
@@ -290,7 +288,9 @@ open_upstream(struct turn *t)
 	enum status st;
 
 	if (t->conf.kind == AUTH_MTLS) {
-		lease_views(&t->lease, parts);
+		const struct lease *lease = lent_lease(t->lane->lent);
+		lease_views(lease, parts);
+		t->version = lease->version;
 		wish.key = parts[AUTH_PART_SECRET];
 		wish.chain = parts[AUTH_PART_CERTIFICATE].n > 0
 				     ? parts[AUTH_PART_CERTIFICATE]
@@ -304,8 +304,6 @@ open_upstream(struct turn *t)
 		return;
 	}
 	st = upstream_begin(t->all, &wish, on_upstream, t, &t->calling);
-	if (t->conf.kind == AUTH_MTLS)
-		lease_done(&t->lease);
 	if (st != ST_OK)
 		turn_refuse(t, st);
 }
@@ -313,22 +311,14 @@ open_upstream(struct turn *t)
 /* A lease. */
 
 static void
-on_lease(void *ctx, enum status st, struct lease *l)
+on_lease(void *ctx, enum status st)
 {
 	struct turn *t = ctx;
 
 	t->leasing = NULL;
-	if (st != ST_OK) {
+	if (st != ST_OK && st != ST_AGAIN) {
 		turn_refuse(t, st);
 		return;
-	}
-	if (t->conf.kind == AUTH_MTLS) {
-		t->lease = *l;
-		t->version = l->version;
-		*l = (struct lease){ .version = 0 };
-		t->has_lease = true;
-	} else {
-		lane_keep_lease(t->lane, l);
 	}
 	turn_step(t);
 	turn_settle(t);
@@ -343,7 +333,7 @@ take_lease(struct turn *t)
 		.parts = auth_reads(&t->conf),
 		.sandbox = t->lane->sandbox,
 	};
-	enum status st = lease_begin(t->all, &wish, on_lease, t, &t->leasing);
+	enum status st = lent_get(t->lane->lent, &wish, on_lease, t, &t->leasing);
 
 	if (st != ST_OK)
 		turn_refuse(t, st);
@@ -395,10 +385,9 @@ get_token(struct turn *t)
 static bool
 lacks_lease(const struct turn *t)
 {
-	if (t->conf.kind == AUTH_MTLS)
-		return t->leg == NULL && !t->has_lease;
-	return t->leg != NULL && auth_reads(&t->conf) != 0 &&
-	       lane_lease(t->lane) == NULL;
+	bool is_due = (t->leg == NULL) == (t->conf.kind == AUTH_MTLS);
+
+	return is_due && auth_reads(&t->conf) != 0 && lent_lease(t->lane->lent) == NULL;
 }
 
 void

@@ -145,14 +145,14 @@ static enum status
 find_words(struct turn *t, const struct auth_job *j)
 {
 	uint64_t key = t->has_bond ? t->token.serial : 0;
-	struct words *w = lane_words(t->lane, key);
+	struct words *w = lent_words(t->lane->lent, key);
 	enum status st;
 
 	if (w == NULL) {
 		st = make_words(t, j, &w);
 		if (st != ST_OK)
 			return st;
-		lane_keep_words(t->lane, key, w);
+		lent_keep_words(t->lane->lent, key, w);
 	}
 	rinse_use(&t->rinse, words_ref(w));
 	return ST_OK;
@@ -161,7 +161,7 @@ find_words(struct turn *t, const struct auth_job *j)
 static enum status
 make_job(struct turn *t, struct auth_job *j)
 {
-	const struct lease *lease = lane_lease(t->lane);
+	const struct lease *lease = lent_lease(t->lane->lent);
 
 	auth_job_init(j, &t->conf);
 	if (auth_reads(&t->conf) != 0 && lease != NULL) {

@@ -64,6 +64,7 @@ class Keeper(Answerer):
 
     def __init__(self, sock, secrets):
         self.secrets, self.version, self.rotated, self.rotate_status = secrets, 7, [], "OK"
+        self.delay = 0
         super().__init__(sock)
 
     def heard(self, w, fds):
@@ -73,6 +74,7 @@ class Keeper(Answerer):
         w.end()
         self.asked.append((connector, name, len(fds)))
         value = self.secrets.get(name, "NO_SECRET")
+        time.sleep(self.delay)
         if isinstance(value, str):
             return struct.pack("!HIQI", STATUS.index(value), 0, 0, 0), []
         return struct.pack("!HIQI", 0, self.version, 0, len(value)), [memfd(value)]

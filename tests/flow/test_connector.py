@@ -12,6 +12,7 @@ import pytest
 
 from certificates import make_ca, make_leaf
 from connector_line import HOST, Connector, System, reply
+from role_line import str16
 
 TRACKER = """
   - name: tracker
@@ -82,6 +83,65 @@ def test_a_request_that_no_honest_worker_sends_is_in_the_ledger(start):
     assert [(r["sandbox"], r["connector"], r["host"], r["method"], r["path"], r["reason"]) for r in rows] == [
         ("demo", "tracker", HOST + ":443", "DELETE", "/api/x", "denied_method"),
         ("demo", "tracker", "static.example.test:443", "GET", "/api/x", rows[1]["reason"])]
+
+
+def test_a_burst_of_first_requests_costs_the_keeper_one_answer(start):
+    c = start()
+    c.keeper.delay = 0.3
+    lanes = [c.lane(), c.lane(), c.lane(source="127.0.0.6")]  # the last one of another sandbox
+    streams = [(lane, lane.ask("GET", "/api/%d" % i)) for i in range(20) for lane in lanes]
+    assert {lane.answer(stream).status for lane, stream in streams} == {200}
+    assert c.keeper.asked == [("tracker", "tracker/token", 1)] * 2
+    assert {r.headers["authorization"] for r in c.system.requests} == {"Bearer s3cr3t-value"}
+    assert len(c.rows("credential", least=60)) == 60
+
+
+def test_who_waits_for_a_lease_may_go_and_the_others_get_it(start):
+    c = start()
+    c.keeper.delay = 0.3
+    lanes = [c.lane(), c.lane(), c.lane()]
+    streams = [lane.ask("GET", "/api/x") for lane in lanes]
+    time.sleep(0.1)
+    lanes[0].sock.close()  # whose socket the keeper was shown
+    lanes[1].h2.reset_stream(streams[1])
+    lanes[1].flush()
+    assert lanes[2].answer(streams[2]).status == 200
+    assert lanes[1].call("GET", "/api/y").status == 200
+    assert c.keeper.asked == [("tracker", "tracker/token", 1)]
+
+
+def test_a_lease_that_nobody_waits_for_any_more_is_asked_for_anew(start):
+    c = start()
+    c.keeper.delay = 0.3
+    lane = c.lane()
+    lane.ask("GET", "/api/x")
+    time.sleep(0.1)
+    lane.sock.close()
+    time.sleep(0.1)
+    assert c.lane().call("GET", "/api/x").status == 200
+    assert len(c.keeper.asked) == 2
+
+
+def test_a_lease_that_is_revoked_while_it_is_asked_for_is_asked_for_anew(start):
+    c = start()
+    c.keeper.delay = 0.4
+    lane = c.lane()
+    streams = [lane.ask("GET", "/api/x") for _ in range(3)]
+    time.sleep(0.1)
+    c.keeper.secrets["tracker/token"] = b"another-value"  # the answer on its way was read before
+    body, _ = c.lines["CONTROL"].call("REVOKE", str16("") + str16("tracker/token"))
+    assert body == bytes(2)
+    assert {lane.answer(s).status for s in streams} == {200}
+    assert {r.headers["authorization"] for r in c.system.requests} == {"Bearer another-value"}
+
+
+def test_a_lease_that_is_refused_is_refused_to_all_who_wait(start):
+    c = start(secrets={})
+    c.keeper.delay = 0.2
+    lane = c.lane()
+    streams = [lane.ask("GET", "/api/x") for _ in range(5)]
+    assert {lane.answer(s).reason for s in streams} == {"no_secret"}
+    assert len(c.keeper.asked) == 1
 
 
 def test_each_request_is_judged_here_again(start):
