@@ -67,7 +67,7 @@ static enum status
 set_target(struct store *s)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
-	struct str text;
+	struct str text = STR("");
 
 	buf_init(&b, TARGET_MAX);
 	enum status st = put_target(s, &b);

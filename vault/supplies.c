@@ -48,7 +48,7 @@ is_same_store(const struct image *a, const struct image_store *x, const struct i
 	       same(a, k->auth.secret, b, l->auth.secret);
 }
 
-/* What was read elsewhere, or as somebody else, is not what is asked for now. */
+/* What was read elsewhere, or as somebody else, is another secret. */
 static bool
 is_same_place(const struct image *a, const struct image_store_item *x,
 	      const struct image *b, const struct image_store_item *y)

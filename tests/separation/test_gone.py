@@ -6,7 +6,7 @@ from conftest import counts, wait_for
 from many import Many, Quiet
 from scan import in_memory
 
-GONE_S = 4
+GONE_S = 1
 PATHS = {"path": "/botx/plain", "bucket": "/b/"}
 
 
