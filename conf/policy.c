@@ -278,11 +278,33 @@ judge(const struct image *im, const struct policy_question *q, bool any_port,
 	observe(&v, ret_a);
 }
 
+/* Whoever reads the request's method goes on with it, whoever reads the other with that:
+ * both must lead to the same place. */
+static void
+judge_methods(const struct image *im, const struct policy_question *q,
+	      struct policy_answer *a)
+{
+	struct policy_methods methods = { .head = q->head, .query = q->query };
+	struct policy_question other = *q;
+	struct policy_answer b;
+
+	while (a->action != ACTION_DENY &&
+	       policy_next_method(&methods, &other.method)) {
+		judge(im, &other, false, &b);
+		if (b.action != ACTION_DENY && b.connector != a->connector)
+			b = refuse(ST_DENIED_METHOD, b.rule);
+		if (b.action == ACTION_DENY || b.observed)
+			*a = b;
+	}
+}
+
 void
 policy_judge(const struct image *im, const struct policy_question *q,
 	     struct policy_answer *ret_a)
 {
 	judge(im, q, false, ret_a);
+	if (q->way == WAY_HTTP)
+		judge_methods(im, q, ret_a);
 }
 
 void

@@ -13,6 +13,8 @@
 #include "conf/image.h"
 #include "proxy/http/dest.h"
 
+struct head;
+
 enum policy_way {
 	WAY_ANY,  /* before any byte is known: CONNECT, SOCKS, DNS: could anything pass?
 		   */
@@ -43,7 +45,10 @@ struct policy_question {
 	enum policy_way way;
 	struct str method, path; /* WAY_HTTP only; path without the query */
 	struct str query;        /* WAY_HTTP only: behind the `?`, or empty */
-	bool is_tls;             /* WAY_HTTP: inside TLS that was ended here */
+	/* WAY_HTTP: its fields, or NULL.  A method that they or the query ask for beside
+	 * the request's own must be allowed as well. */
+	const struct head *head;
+	bool is_tls;      /* WAY_HTTP: inside TLS that was ended here */
 	bool needs_bytes; /* WAY_TLS: a filter wants to see requests: never a tunnel */
 };
 
@@ -124,5 +129,9 @@ bool policy_paths_meet(struct str a, struct str b);
 /* Path globs: `*` within a segment, `**` any number of segments, all else literal; a
  * percent triplet equals the octet it stands for, except %2f. */
 bool policy_path_matches(struct str pattern, struct str path);
+/* The same for what must not pass: could some server read this path as one that matches?
+ * With letters of the other case, doubled slashes, encoded ones, parameters (`;v=1`) or a
+ * slash at its end. */
+bool policy_path_may_mean(struct str pattern, struct str path);
 
 #endif

@@ -1,5 +1,7 @@
 #include "conf/policy.h"
 
+#include <limits.h>
+
 #include "proxy/base/enc.h"
 
 enum { ENCODED_SLASH = 256 };
@@ -20,24 +22,26 @@ octet(struct str s, size_t *ret_n)
 	return v == '/' ? ENCODED_SLASH : v;
 }
 
+typedef unsigned (*octet_fn)(struct str s, size_t *ret_n);
+
 /* One segment against one of the pattern; `*` is any run of octets, also none. */
 static bool
-segment_matches(struct str pattern, struct str text)
+segment_fits(struct str pattern, struct str text, octet_fn read)
 {
 	struct str star = { NULL, 0 }, from = { NULL, 0 };
 	size_t p_n = 0, t_n = 0;
 
 	while (text.n > 0) {
-		unsigned t = octet(text, &t_n);
+		unsigned t = read(text, &t_n);
 		if (pattern.n > 0 && pattern.p[0] == '*') {
 			pattern = str_skip(pattern, 1);
 			star = pattern;
 			from = text;
-		} else if (pattern.n > 0 && octet(pattern, &p_n) == t) {
+		} else if (pattern.n > 0 && read(pattern, &p_n) == t) {
 			pattern = str_skip(pattern, p_n);
 			text = str_skip(text, t_n);
 		} else if (from.p != NULL) {
-			(void)octet(from, &t_n);
+			(void)read(from, &t_n);
 			from = str_skip(from, t_n);
 			pattern = star;
 			text = from;
@@ -50,11 +54,29 @@ segment_matches(struct str pattern, struct str text)
 	return pattern.n == 0;
 }
 
-typedef bool (*segment_fn)(struct str pattern, struct str text);
+static bool
+segment_matches(struct str pattern, struct str text)
+{
+	return segment_fits(pattern, text, octet);
+}
+
+static struct str
+cut_segment(struct str *rest)
+{
+	return str_cut(rest, '/');
+}
+
+/* How paths are read: where a segment of the path ends, and whether it fits. */
+struct reading {
+	struct str (*cut)(struct str *rest);
+	bool (*fits)(struct str pattern, struct str text);
+};
+
+static const struct reading as_sent = { cut_segment, segment_matches };
 
 /* Both start with a slash: the segments are what lies behind each slash. */
 static bool
-path_matches(struct str pattern, struct str path, segment_fn segment_fits)
+path_matches(struct str pattern, struct str path, const struct reading *r)
 {
 	struct str retry_pattern = { NULL, 0 }, retry_path = { NULL, 0 };
 
@@ -66,7 +88,7 @@ path_matches(struct str pattern, struct str path, segment_fn segment_fits)
 	 */
 	while (path.p != NULL) {
 		struct str p_rest = pattern, t_rest = path;
-		struct str p = str_cut(&p_rest, '/'), t = str_cut(&t_rest, '/');
+		struct str p = str_cut(&p_rest, '/'), t = r->cut(&t_rest);
 
 		if (pattern.p != NULL && str_eq(p, STR("**"))) {
 			retry_pattern = pattern = p_rest;
@@ -75,14 +97,14 @@ path_matches(struct str pattern, struct str path, segment_fn segment_fits)
 				return true;
 			continue;
 		}
-		if (pattern.p != NULL && segment_fits(p, t)) {
+		if (pattern.p != NULL && r->fits(p, t)) {
 			pattern = p_rest;
 			path = t_rest;
 			continue;
 		}
 		if (retry_pattern.p == NULL)
 			return false;
-		(void)str_cut(&retry_path, '/');
+		(void)r->cut(&retry_path);
 		pattern = retry_pattern;
 		path = retry_path;
 	}
@@ -95,7 +117,85 @@ path_matches(struct str pattern, struct str path, segment_fn segment_fits)
 bool
 policy_path_matches(struct str pattern, struct str path)
 {
-	return path_matches(pattern, path, segment_matches);
+	return path_matches(pattern, path, &as_sent);
+}
+
+/* As a server that forgives reads it: letters of either case, */
+static unsigned
+octet_loosely(struct str s, size_t *ret_n)
+{
+	unsigned c = octet(s, ret_n);
+
+	return c <= UCHAR_MAX ? (unsigned char)ascii_lower((char)c) : c;
+}
+
+static bool
+segment_matches_loosely(struct str pattern, struct str text)
+{
+	return segment_fits(pattern, text, octet_loosely);
+}
+
+static bool
+is_slash(unsigned c)
+{
+	return c == '/' || c == ENCODED_SLASH;
+}
+
+/* Up to the next slash, encoded or not, without parameters; *ret_n: how far that is. */
+static struct str
+first_segment(struct str s, size_t *ret_n)
+{
+	size_t end = SIZE_MAX, at = 0, n = 0;
+
+	for (; at < s.n; at += n) {
+		unsigned c = octet(str_skip(s, at), &n);
+		if (is_slash(c))
+			break;
+		if (c == ';' && end > at)
+			end = at;
+	}
+	*ret_n = at;
+	return str_head(s, end < at ? end : at);
+}
+
+/* From the next segment on that isn't empty. */
+static struct str
+skip_to_segment(struct str s)
+{
+	size_t n = 0;
+
+	while (s.n > 0) {
+		if (is_slash(octet(s, &n)))
+			s = str_skip(s, n);
+		else if (first_segment(s, &n).n == 0)
+			s = str_skip(s, n);
+		else
+			break;
+	}
+	return s;
+}
+
+/* segments without their parameters, divided by encoded slashes too, and no empty ones. */
+static struct str
+cut_loosely(struct str *rest)
+{
+	struct str s = skip_to_segment(*rest), segment;
+	size_t n = 0;
+
+	segment = first_segment(s, &n);
+	*rest = skip_to_segment(str_skip(s, n));
+	if (rest->n == 0)
+		*rest = (struct str){ NULL, 0 };
+	return segment;
+}
+
+bool
+policy_path_may_mean(struct str pattern, struct str path)
+{
+	static const struct reading loosely = { cut_loosely, segment_matches_loosely };
+
+	return policy_path_matches(pattern, path) ||
+	       path_matches(pattern, path, &loosely);
 }
 
 uint32_t
@@ -245,9 +345,11 @@ tails_agree(struct str a, struct str b)
 bool
 policy_paths_meet(struct str a, struct str b)
 {
+	static const struct reading meeting = { cut_segment, segments_meet };
+
 	if (!has_any_number(b))
-		return path_matches(a, b, segments_meet);
+		return path_matches(a, b, &meeting);
 	if (!has_any_number(a))
-		return path_matches(b, a, segments_meet);
+		return path_matches(b, a, &meeting);
 	return segments_agree(a, b) && tails_agree(a, b);
 }

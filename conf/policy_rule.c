@@ -31,19 +31,25 @@ policy_port_fits(const struct image *im, const struct image_rule *r, uint16_t po
 	return r->ports_n == 0;
 }
 
-/* HEAD is GET without the body (RFC 9110 section 9.3.2): one rule speaks for both. */
+/* HEAD is GET without the body (RFC 9110 section 9.3.2): one rule speaks for both.  Some
+ * servers take a method in any case: a deny rule does, too. */
+static bool
+is_method(const struct image_rule *r, struct str have, struct str m)
+{
+	if (r->is_deny ? str_ieq(have, m) : str_eq(have, m))
+		return true;
+	return str_eq(m, STR("HEAD")) && str_eq(have, STR("GET"));
+}
+
 bool
 policy_method_fits(const struct image *im, const struct image_rule *r, struct str m)
 {
 	size_t n;
 	const struct image_ref *w = image_table(im, IMAGE_WORDS, &n);
-	bool is_head = str_eq(m, STR("HEAD"));
 
-	for (uint32_t i = 0; i < r->methods_n; i++) {
-		struct str have = image_str(im, w[r->methods + i]);
-		if (str_eq(have, m) || (is_head && str_eq(have, STR("GET"))))
+	for (uint32_t i = 0; i < r->methods_n; i++)
+		if (is_method(r, image_str(im, w[r->methods + i]), m))
 			return true;
-	}
 	return r->methods_n == 0;
 }
 
@@ -53,9 +59,12 @@ policy_path_fits(const struct image *im, const struct image_rule *r, struct str 
 	size_t n;
 	const struct image_ref *w = image_table(im, IMAGE_WORDS, &n);
 
-	for (uint32_t i = 0; i < r->paths_n; i++)
-		if (policy_path_matches(image_str(im, w[r->paths + i]), path))
+	for (uint32_t i = 0; i < r->paths_n; i++) {
+		struct str pattern = image_str(im, w[r->paths + i]);
+		if (r->is_deny ? policy_path_may_mean(pattern, path)
+			       : policy_path_matches(pattern, path))
 			return true;
+	}
 	return r->paths_n == 0;
 }
 

@@ -184,33 +184,3 @@ auth_last(struct auth_job *j, struct str name, size_t mark)
 		(struct field){ name, cred_since(&j->space, mark), token_of(name) };
 	return ST_OK;
 }
-
-static char
-fold(char c)
-{
-	if (c == '_' || c == '.')
-		return '-';
-	return ascii_lower(c);
-}
-
-bool
-auth_folds_to(struct str a, struct str b)
-{
-	if (a.n != b.n)
-		return false;
-	for (size_t i = 0; i < a.n; i++)
-		if (fold(a.p[i]) != fold(b.p[i]))
-			return false;
-	return true;
-}
-
-void
-auth_strip_name(struct head *h, struct str name)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < h->fields_len; i++)
-		if (!auth_folds_to(h->fields[i].name, name))
-			h->fields[kept++] = h->fields[i];
-	h->fields_len = kept;
-}

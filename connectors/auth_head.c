@@ -60,7 +60,7 @@ auth_write_basic(struct auth_job *j)
 void
 auth_strip_header(struct auth_job *j)
 {
-	auth_strip_name(j->head, j->conf->name);
+	head_remove_name(j->head, j->conf->name);
 }
 
 enum status

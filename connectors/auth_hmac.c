@@ -125,9 +125,9 @@ auth_body_hmac(const struct auth_job *j)
 void
 auth_strip_hmac(struct auth_job *j)
 {
-	auth_strip_name(j->head, j->conf->name);
+	head_remove_name(j->head, j->conf->name);
 	if (j->conf->timestamp.n > 0)
-		auth_strip_name(j->head, j->conf->timestamp);
+		head_remove_name(j->head, j->conf->timestamp);
 }
 
 static enum status

@@ -18,10 +18,6 @@ struct str auth_value(const struct auth_job *j);
 enum status auth_check_text(struct str value) MUSTCHECK;
 /* One more field, whose value is what space holds since mark.  ST_NOMEM, ST_TOO_BIG. */
 enum status auth_last(struct auth_job *j, struct str name, size_t mark) MUSTCHECK;
-/* The same field to some server: case, and '_' and '.' for '-'. */
-bool auth_folds_to(struct str a, struct str b);
-/* Removes every field whose name folds to this one. */
-void auth_strip_name(struct head *h, struct str name);
 
 enum status auth_write_bearer(struct auth_job *j);
 enum status auth_write_basic(struct auth_job *j);

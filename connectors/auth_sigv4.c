@@ -48,7 +48,7 @@ sends_chunks(const struct head *h)
 	const struct field *only = NULL;
 
 	for (size_t i = 0; i < h->fields_len; i++) {
-		if (!auth_folds_to(h->fields[i].name, payload_name))
+		if (!head_same_name(h->fields[i].name, payload_name))
 			continue;
 		if (only != NULL)
 			return false;
@@ -63,10 +63,10 @@ auth_strip_sigv4(struct auth_job *j)
 {
 	bool is_chunked = is_s3(j) && sends_chunks(j->head);
 
-	auth_strip_name(j->head, date_name);
-	auth_strip_name(j->head, session_name);
+	head_remove_name(j->head, date_name);
+	head_remove_name(j->head, session_name);
 	if (!is_chunked)
-		auth_strip_name(j->head, payload_name);
+		head_remove_name(j->head, payload_name);
 }
 
 /* KEYID:KEY, or KEY with key_id. */

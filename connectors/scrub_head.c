@@ -5,7 +5,13 @@
 
 /* A-IM: RFC 3229, answers that are differences. */
 static const char *const unreadable[] = { "a-im", "grpc-accept-encoding",
+					  "connect-accept-encoding",
 					  "sec-websocket-extensions" };
+
+/* What says that messages inside the body may be compressed: gRPC, Connect, WebSocket.
+ * Some servers answer as they were asked, whatever they were told about it. */
+static const char *const inner[] = { "grpc-encoding", "connect-content-encoding",
+				     "sec-websocket-extensions" };
 
 enum status
 scrub_request_head(struct head *h)
@@ -51,6 +57,27 @@ is_identity(struct str list)
 	return true;
 }
 
+static bool
+hides_messages(const struct field *f)
+{
+	for (size_t i = 0; i < COUNT_OF(inner); i++)
+		if (str_ieq(f->name, str_from(inner[i])))
+			return !is_identity(f->value);
+	return false;
+}
+
+static enum status
+check_response(const struct head *h)
+{
+	/* 226: a difference, or whatever else its client may understand. */
+	if (h->status == 206 || h->status == 226)
+		return ST_UPSTREAM_BAD;
+	for (size_t i = 0; i < h->fields_len; i++)
+		if (hides_messages(&h->fields[i]))
+			return ST_UPSTREAM_BAD;
+	return ST_OK;
+}
+
 /* Digests of the encoded content and lengths are those of other octets now. */
 static void
 forget_coding(struct head *h)
@@ -68,10 +95,10 @@ enum status
 scrub_response_head(struct head *h, struct str *ret_codings)
 {
 	struct str codings = { 0 };
-	enum status st = ST_OK;
+	enum status st = check_response(h);
 
-	if (h->status == 206)
-		return ST_UPSTREAM_BAD;
+	if (st != ST_OK || h->status == 101)
+		return st;
 	head_remove_name(h, STR("accept-ranges"));
 	if (head_get(h, TOKEN_CONTENT_ENCODING) != NULL)
 		st = codings_of(h, &codings);
@@ -111,13 +138,39 @@ scrub_view(const struct needle_set *set, struct arena *a, struct str *s,
 	return st;
 }
 
+/* HTTP/2 knows names in lower case only, and so that nobody makes an echo of one behind
+ * this, they get it here. */
+static enum status
+lower(struct arena *a, struct str *s)
+{
+	char *p = arena_alloc(a, s->n);
+
+	if (p == NULL)
+		return ST_NOMEM;
+	for (size_t i = 0; i < s->n; i++)
+		p[i] = ascii_lower(s->p[i]);
+	*s = str_of(p, s->n);
+	return ST_OK;
+}
+
+static enum status
+scrub_name(const struct needle_set *set, struct arena *a, struct str *name,
+	   uint32_t *count)
+{
+	enum status st = scrub_view(set, a, name, count);
+
+	if (st == ST_OK)
+		st = lower(a, name);
+	return st == ST_OK ? scrub_view(set, a, name, count) : st;
+}
+
 enum status
 scrub_fields(const struct needle_set *set, struct head *h, uint32_t *count)
 {
 	enum status st = ST_OK;
 
 	for (size_t i = 0; i < h->fields_len && st == ST_OK; i++) {
-		st = scrub_view(set, h->arena, &h->fields[i].name, count);
+		st = scrub_name(set, h->arena, &h->fields[i].name, count);
 		if (st == ST_OK)
 			st = scrub_view(set, h->arena, &h->fields[i].value, count);
 	}

@@ -17,7 +17,8 @@ enum status scrub_request_head(struct head *h) MUSTCHECK;
 /*
  * What comes back.  *ret_codings: what inflate_new() is to take off, lives in the head's
  * arena; p == NULL: nothing.  Then the length is gone and the body is chunked.
- * ST_UPSTREAM_BAD: the host sent a part that nobody asked for.
+ * ST_UPSTREAM_BAD: the host sent a part that nobody asked for, or says that messages
+ * inside (gRPC, Connect, WebSocket: also of a 101) may be compressed.
  */
 enum status scrub_response_head(struct head *h, struct str *ret_codings) MUSTCHECK;
 

@@ -193,9 +193,12 @@ turn_drop_leg(struct turn *t)
 {
 	struct side *leg = t->leg;
 
-	/* What it answered goes with it. */
+	/* What it answered goes with it, and what of a credential it was shown: the next
+	 * may be shown another. */
 	t->leg = NULL;
 	t->response = NULL;
+	rinse_done(&t->rinse);
+	rinse_init(&t->rinse);
 	side_abort(leg, ST_OK);
 }
 

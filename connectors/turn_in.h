@@ -84,6 +84,9 @@ void turn_again(struct turn *t); /* under a new policy, before it went */
 
 /* turn_write.c */
 void turn_forward(struct turn *t);
+/* Those of the client's that may go on; ret_out is good as long as `in`. */
+enum status turn_trailers(struct turn *t, const struct head *in,
+			  struct head *ret_out) MUSTCHECK;
 
 /* turn_reply.c */
 extern const struct side_events turn_leg_events;

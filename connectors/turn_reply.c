@@ -95,7 +95,7 @@ put_final(struct turn *t, const struct side_msg *m)
 	out.fields = NULL;
 	out.fields_len = out.fields_cap = 0;
 	st = copy_fields(t, m->head, &out);
-	if (st == ST_OK && m->head->status != 101)
+	if (st == ST_OK)
 		st = decode(t, m, &out);
 	if (st == ST_OK)
 		st = add_fields(t, &out);
@@ -150,9 +150,6 @@ renew(struct turn *t)
 	if (!t->request_ends && !t->is_gathered)
 		return false;
 	t->is_renewed = true;
-	/* Another token is what must not come back now. */
-	rinse_done(&t->rinse);
-	rinse_init(&t->rinse);
 	turn_drop_leg(t);
 	turn_to(t, TURN_OPEN);
 	turn_step(t);

@@ -14,6 +14,7 @@ judge(struct turn *t, const struct who *w)
 					   .method = t->request->method,
 					   .path = t->uri.path,
 					   .query = t->uri.query,
+					   .head = t->request,
 					   .is_tls = true };
 	struct policy_answer a;
 
@@ -191,6 +192,20 @@ turn_on_body(void *ctx, struct str view)
 	}
 }
 
+static void
+put_end(struct turn *t, const struct head *trailers)
+{
+	struct head out;
+	enum status st = ST_OK;
+
+	if (trailers != NULL)
+		st = turn_trailers(t, trailers, &out);
+	if (st != ST_OK)
+		turn_refuse(t, st);
+	else
+		side_put_end(t->leg, t->request, trailers != NULL ? &out : NULL);
+}
+
 void
 turn_on_end(void *ctx, const struct head *trailers)
 {
@@ -202,7 +217,7 @@ turn_on_end(void *ctx, const struct head *trailers)
 		turn_to(t, TURN_OPEN);
 		turn_step(t);
 	} else {
-		side_put_end(t->leg, t->request, trailers);
+		put_end(t, trailers);
 	}
 }
 

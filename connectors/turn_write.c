@@ -33,7 +33,7 @@ static bool
 is_word(const struct image *im, struct str name, uint32_t first, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (str_ieq(image_word(im, first + i), name))
+		if (head_same_name(image_word(im, first + i), name))
 			return true;
 	return false;
 }
@@ -66,6 +66,42 @@ add_fields(const struct turn *t, struct head *out)
 		st = head_set(out, image_str(im, line[i].name),
 			      image_str(im, line[i].value));
 	return st;
+}
+
+static bool
+is_added(const struct turn *t, struct str name)
+{
+	const struct image *im = t->all->role.image;
+	const struct image_header_line *line = image_headers(im, t->at->request_add);
+
+	for (uint32_t i = 0; i < t->at->request_add_n; i++)
+		if (head_same_name(image_str(im, line[i].name), name))
+			return true;
+	return false;
+}
+
+/* Some servers make fields of trailers: what may not be a field is none of those either. */
+enum status
+turn_trailers(struct turn *t, const struct head *in, struct head *ret_out)
+{
+	struct uri unused = { .form = URI_ORIGIN };
+	struct auth_job j;
+	enum status st = ST_OK;
+
+	head_init(ret_out, &t->arena);
+	/* Under a new policy nobody knows any more what may go. */
+	for (size_t i = 0; t->at != NULL && i < in->fields_len && st == ST_OK; i++) {
+		const struct field *f = &in->fields[i];
+		if (goes_on(t, f) && !is_added(t, f->name))
+			st = head_add_view(ret_out, f->token, f->name, f->value);
+	}
+	if (st != ST_OK || t->at == NULL)
+		return st;
+	auth_job_init(&j, &t->conf);
+	j.head = ret_out;
+	j.uri = &unused;
+	auth_strip(&j);
+	return ST_OK;
 }
 
 /* The request as it goes on, but for its credential.  Only fields that pass are in it and

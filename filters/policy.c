@@ -18,6 +18,7 @@ judge(struct exchange *x)
 		q.method = x->method;
 		q.path = x->path;
 		q.query = x->query;
+		q.head = x->request;
 	}
 	policy_judge(x->image, &q, &a);
 	x->action = a.action;

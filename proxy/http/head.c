@@ -143,8 +143,9 @@ method_of(struct str name)
 		[METHOD_TRACK] = { "TRACK", 5 },
 	};
 
+	/* Methods that are refused are so in any case: not every server minds it. */
 	for (size_t m = 1; m < COUNT_OF(names); m++)
-		if (str_eq(names[m], name))
+		if (m < METHOD_TRACE ? str_eq(names[m], name) : str_ieq(names[m], name))
 			return (enum method)m;
 	return METHOD_OTHER;
 }
@@ -237,13 +238,24 @@ head_remove(struct head *h, enum token t)
 	h->fields_len = kept;
 }
 
+bool
+head_same_name(struct str a, struct str b)
+{
+	if (a.n != b.n)
+		return false;
+	for (size_t i = 0; i < a.n; i++)
+		if (fold(a.p[i]) != fold(b.p[i]))
+			return false;
+	return true;
+}
+
 void
 head_remove_name(struct head *h, struct str name)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < h->fields_len; i++)
-		if (!str_ieq(h->fields[i].name, name))
+		if (!head_same_name(h->fields[i].name, name))
 			h->fields[kept++] = h->fields[i];
 	h->fields_len = kept;
 }

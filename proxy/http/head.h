@@ -33,7 +33,8 @@ enum token token_folded(struct str name); /* also '_' and '.' taken for '-' */
 unsigned token_flags(enum token t);
 const char *token_name(enum token t); /* lower case; "" for TOKEN_NONE */
 
-/* Methods are case-sensitive: "connect" is METHOD_OTHER. */
+/* Methods are case-sensitive: "connect" is METHOD_OTHER.  But for TRACE and TRACK, which
+ * nobody may send and some server takes in any case. */
 enum method {
 	METHOD_OTHER,
 	METHOD_GET,
@@ -88,7 +89,9 @@ enum status head_add(struct head *h, struct str name, struct str value) MUSTCHEC
 /* As head_add, for text that lives in the head's arena already; t is token_of(name). */
 enum status head_add_view(struct head *h, enum token t, struct str name,
 			  struct str value) MUSTCHECK;
-/* Remove every field of this name, then add it once. */
+/* The same field to some server: case, and '_' and '.' for '-'. */
+bool head_same_name(struct str a, struct str b);
+/* Remove every field of this name, however it is spelled, then add it once. */
 enum status head_set(struct head *h, struct str name, struct str value) MUSTCHECK;
 
 /* The first field of this token or name; NULL: not there. */
@@ -96,6 +99,7 @@ const struct field *head_get(const struct head *h, enum token t);
 const struct field *head_find(const struct head *h, struct str name);
 size_t head_count(const struct head *h, enum token t);
 void head_remove(struct head *h, enum token t);
+/* However it is spelled: head_same_name(). */
 void head_remove_name(struct head *h, struct str name);
 
 /* Is item a member of the comma list that all fields of this token make?  Case folded.

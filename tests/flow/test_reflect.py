@@ -40,9 +40,7 @@ class Worse(systems.Echo):
 
 class World:
     def __init__(self, folder, protocols):
-        for path in (folder, *folder.parents):  # the gateway's own user reads the company's CA
-            if path.stat().st_uid == os.geteuid() and path != path.parent:
-                path.chmod(path.stat().st_mode | 0o055)
+        self.open(folder)
         self.secret = "tok_" + secrets.token_hex(14)
         self.firm = Company(folder / "ca", protocols=protocols)
         self.echo = self.firm.add(HOST, Worse(systems.bearer(self.secret)))
@@ -58,6 +56,13 @@ class World:
         self.ca.write_text(self.gate.cli("ca", "export").stdout)
         page = self.curl("/credentials", url="http://sandgate.internal")
         self.placeholder = json.loads(page.rpartition(b"\r\n\r\n")[2])["placeholders"][0]["placeholder"]
+
+    @staticmethod
+    def open(folder):
+        """The gateway's own user reads the company's CA."""
+        for path in (folder, *folder.parents):
+            if path.stat().st_uid == os.geteuid() and path != path.parent:
+                path.chmod(path.stat().st_mode | 0o055)
 
     def config(self):
         local = {"ports": [self.firm.port], "addresses": ["127.0.0.0/8"],

@@ -19,8 +19,12 @@ value_of(const struct head *h, const char *name)
 static void
 a_request_asks_for_what_can_be_read(void **state)
 {
-	static const char *const gone[] = { "range", "if-range", "a-im",
+	static const char *const gone[] = { "range",
+					    "if-range",
+					    "a-im",
 					    "grpc-accept-encoding",
+					    "connect-accept-encoding",
+					    "accept_encoding",
 					    "sec-websocket-extensions" };
 	struct arena a;
 	struct head h;
@@ -88,6 +92,41 @@ a_plain_answer_stays_and_a_part_is_refused(void **state)
 	arena_done(&a);
 }
 
+static void
+an_answer_whose_messages_are_compressed_is_refused(void **state)
+{
+	static const struct {
+		uint16_t status;
+		const char *name, *value;
+		enum status st;
+	} rows[] = {
+		{ 200, "grpc-encoding", "gzip", ST_UPSTREAM_BAD },
+		{ 200, "Grpc-Encoding", "identity", ST_OK },
+		{ 200, "connect-content-encoding", "br", ST_UPSTREAM_BAD },
+		{ 101, "sec-websocket-extensions", "permessage-deflate",
+		  ST_UPSTREAM_BAD },
+		{ 101, "sec-websocket-protocol", "chat", ST_OK },
+		{ 226, "im", "diffe", ST_UPSTREAM_BAD },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct str codings = { 0 };
+		struct arena a;
+		struct head h;
+
+		arena_init(&a, 1 << 16);
+		head_init(&h, &a);
+		h.status = rows[i].status;
+		assert_int_equal(
+			head_add(&h, str_from(rows[i].name), str_from(rows[i].value)),
+			ST_OK);
+		if (scrub_response_head(&h, &codings) != rows[i].st)
+			fail_msg("%s: %s", rows[i].name, rows[i].value);
+		arena_done(&a);
+	}
+}
+
 int
 main(void)
 {
@@ -95,6 +134,7 @@ main(void)
 		cmocka_unit_test(a_request_asks_for_what_can_be_read),
 		cmocka_unit_test(an_encoded_answer_loses_its_coding_and_its_length),
 		cmocka_unit_test(a_plain_answer_stays_and_a_part_is_refused),
+		cmocka_unit_test(an_answer_whose_messages_are_compressed_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
