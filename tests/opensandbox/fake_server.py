@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl
 
 import execd
 import wire
+from accepts import clean, unfit
 from egress import Egress
 from judge import Judge
 
@@ -35,7 +36,8 @@ CREATE = {"image", "snapshotId", "timeout", "resourceLimits", "resourceRequests"
 STEERING = re.compile(r"EXECD(_.*)?|BOOTSTRAP_(CMD|SHELL)|OPENSANDBOX_EGRESS_.*|OPENSANDBOX_CREDENTIAL_.*|"
                       r"OTEL_EXPORTER_.*|LD_PRELOAD|LD_LIBRARY_PATH|BASH_ENV|ENV")
 STEERS_NOT = {"EXECD_ACCESS_TOKEN"}  # a gateway sets it itself
-LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+SCOPES = {"logs": {"container", "all"}, "events": {"runtime", "all"}}
+PROXIED = ("GET", "POST", "PUT", "DELETE", "PATCH")
 
 
 class Sandbox:
@@ -54,8 +56,10 @@ class Sandbox:
         self.execd = execd.Execd(token, {18080: self._egress} if policy else {})
         self.awake = threading.Event()
         self.awake.set()
+        self.inside = {}  # port in the sandbox -> where a test's application really listens
         self.server = None
         self.listen()
+        self.web = wire.Server(self._web, fake.host, judge=fake.judge_as("execd", ident))
 
     def listen(self, port=None):
         host = self.fake.host
@@ -69,6 +73,12 @@ class Sandbox:
         self.awake.wait()  # a frozen container's connections hang, they aren't refused
         self.fake.serve("execd", self.ident, request, exchange, self.execd.handle)
 
+    def _web(self, request, exchange):
+        """The other published port: 8080 of the sandbox, without execd between."""
+        self.awake.wait()
+        self.fake.serve("app", self.ident, request, exchange,
+                        lambda r, x: self.execd.proxy(r, x, self.inside.get(8080, 8080), r.path))
+
     def _egress(self, request, exchange):
         self.fake.judge_fields("egress", request, self.ident)
         self.egress.handle(request, exchange)
@@ -78,7 +88,7 @@ class Sandbox:
 
     def endpoint(self, port):
         if port == 8080:
-            return {"endpoint": f"{self.server.authority}/proxy/8080"}
+            return {"endpoint": self.web.authority}
         answer = {"endpoint": f"{self.server.authority}/proxy/{port}"}
         if port == 18080 and self.egress.token:
             answer["headers"] = {"OPENSANDBOX-EGRESS-AUTH": self.egress.token}
@@ -88,20 +98,20 @@ class Sandbox:
         seen = {"id": self.ident, "status": {"state": self.state, "reason": self.reason,
                                              "message": f"Sandbox is {self.state.lower()}",
                                              "lastTransitionAt": stamp(self.changed)},
-                "metadata": self.metadata, "createdAt": stamp(self.created),
-                "entrypoint": self.body.get("entrypoint")}
+                "metadata": self.metadata if whole or self.metadata else None, "createdAt": stamp(self.created),
+                "entrypoint": self.body.get("entrypoint") or ["tail", "-f", "/dev/null"]}
         if self.expires:
             seen["expiresAt"] = stamp(self.expires)
         if whole:
             seen |= {k: self.body[k] for k in ("image", "snapshotId") if self.body.get(k)}
-        for key in ("extensions", "platform"):
-            if self.body.get(key):
-                seen[key] = self.body[key]
+        kept = {k: v for k, v in (self.body.get("extensions") or {}).items() if k.startswith("opensandbox.extensions.")}
+        seen |= {k: v for k, v in (("extensions", kept), ("platform", self.body.get("platform"))) if v}
         return {k: v for k, v in seen.items() if v is not None}
 
     def close(self):
         self.awake.set()
         self.server.close()
+        self.web.close()
         self.execd.close()
 
 
@@ -116,16 +126,6 @@ def free(host, port):
         except OSError:
             return False
     return True
-
-
-def clean(metadata):
-    """The docker runtime's rule for labels; the reserved prefix belongs to the server."""
-    for key, value in metadata.items():
-        if key.startswith("opensandbox.io/"):
-            return f"{key}: reserved prefix"
-        if value is not None and (not isinstance(value, str) or not LABEL.fullmatch(value)):
-            return f"{key}: no label value"
-    return None
 
 
 class FakeServer(Judge):
@@ -151,7 +151,7 @@ class FakeServer(Judge):
                 ("DELETE", box, self.delete), ("PATCH", box + "/metadata", self.patch),
                 ("POST", box + "/pause", self.pause), ("POST", box + "/resume", self.resume),
                 ("POST", box + "/renew-expiration", self.renew),
-                ("GET", box + r"/endpoints/(\d+)", self.endpoints), ("POST", box + "/snapshots", self.snapshot),
+                ("GET", box + "/endpoints/([^/]+)", self.endpoints), ("POST", box + "/snapshots", self.snapshot),
                 ("GET", "/snapshots", self.list_snapshots), ("GET", "/snapshots/([^/]+)", self.get_snapshot),
                 ("DELETE", "/snapshots/([^/]+)", self.delete_snapshot),
                 ("GET", box + "/diagnostics/(logs|events|inspect|summary)", self.diagnostics),
@@ -180,21 +180,30 @@ class FakeServer(Judge):
         return self._route(request, exchange, path)
 
     def _route(self, request, exchange, path):
+        allowed = []
         for method, pattern, target in self.routes:
             found = re.fullmatch(pattern, path)
+            allowed += method.split("|") if found else []
             if found and re.fullmatch(method, request.method):
                 try:
                     return target(request, exchange, *found.groups())
                 except KeyError as why:
                     return exchange.fail(404, "DOCKER::SANDBOX_NOT_FOUND", f"{why} not found")
+                except wire.Broken as why:
+                    self.breach(f"lifecycle: {why}", f"{request.method} {request.target}")
+                    return exchange.json(422, {"detail": [{"loc": ["body"], "msg": str(why)}]})
+        if allowed:
+            return exchange.json(405, {"detail": "Method Not Allowed"}, [("Allow", ", ".join(allowed))])
         return exchange.json(404, {"detail": "Not Found"})
 
     def create(self, request, exchange):
         body = request.json()
-        why = self._judge_create(body)
+        why = unfit(body)
         if why:
-            return exchange.json(422 if why[0] == "detail" else 400,
-                                 {"detail": why[1]} if why[0] == "detail" else {"code": why[0], "message": why[1]})
+            return exchange.json(422, {"detail": [{"loc": ["body"], "msg": why, "type": "value_error"}]})
+        refusal = self._judge_create(body)
+        if refusal:
+            return exchange.fail(*refusal)
         with self.lock:
             ident, self.duplicate_id = self.duplicate_id or str(uuid.uuid4()), None
             twin = self.sandboxes.get(ident)
@@ -210,26 +219,27 @@ class FakeServer(Judge):
         for name in body.get("env") or {}:
             if self.gateway and STEERING.fullmatch(name) and name not in STEERS_NOT:
                 self.breach(f"create: env {name} reached the server")
-        sources = [k for k in ("image", "snapshotId", "templateId") if body.get(k)]
-        if len(sources) != 1 and not (body.get("extensions") or {}).get("poolRef"):
-            return "SANDBOX::INVALID_PARAMETER", "exactly one of image, snapshotId"
-        if body.get("image") and not (body.get("entrypoint") and body.get("resourceLimits") is not None):
-            return "detail", [{"loc": ["body"], "msg": "entrypoint and resourceLimits are required with image"}]
         if body.get("secureAccess"):
-            return "SANDBOX::INVALID_PARAMETER", "secureAccess is not supported when runtime.type='docker'"
+            return 400, "SANDBOX::INVALID_PARAMETER", "secureAccess is not supported when runtime.type='docker'"
+        extend = (body.get("extensions") or {}).get("access.renew.extend.seconds")
+        if extend is not None and not (extend.isdigit() and 300 <= int(extend) <= 86400):
+            return 400, "SANDBOX::INVALID_PARAMETER", "access.renew.extend.seconds: 300 to 86400"
         if body.get("snapshotId") and body["snapshotId"] not in self.snapshots:
-            return "SNAPSHOT::NOT_FOUND", "no such snapshot"
+            return 404, "SNAPSHOT::NOT_FOUND", "no such snapshot"
         why = clean(body.get("metadata") or {})
-        return ("SANDBOX::INVALID_METADATA_LABEL", why) if why else None
+        return (400, "SANDBOX::INVALID_METADATA_LABEL", why) if why else None
 
     def list(self, request, exchange):
         states = [v for n, v in request.args if n == "state"]
-        wanted = dict(parse_qsl(request.arg("metadata") or ""))
+        try:
+            wanted = dict(parse_qsl(request.arg("metadata") or "", strict_parsing=bool(request.arg("metadata"))))
+        except ValueError as why:
+            return exchange.fail(400, "INVALID_METADATA_FORMAT", f"Invalid metadata format: {why}")
         with self.lock:
             found = [b for b in self.sandboxes.values() if (not states or b.state in states)
                      and all(b.metadata.get(k) == v for k, v in wanted.items())]
         found.sort(key=lambda b: b.created, reverse=True)
-        self._page(request, exchange, [b.view() for b in found])
+        return self._page(request, exchange, [b.view() for b in found])
 
     @staticmethod
     def _page(request, exchange, items):
@@ -255,9 +265,11 @@ class FakeServer(Judge):
 
     def patch(self, request, exchange, ident):
         box, change = self.sandboxes[ident], request.json()
+        if not isinstance(change, dict):
+            return exchange.json(422, {"detail": [{"loc": ["body"], "msg": "no object", "type": "dict_type"}]})
         why = clean(change)
         if why:
-            return exchange.fail(400, "SANDBOX::INVALID_METADATA_LABEL", why)
+            return exchange.fail(400, ("" if "reserved" in why else "SANDBOX::") + "INVALID_METADATA_LABEL", why)
         for key, value in change.items():
             if value is None:
                 box.metadata.pop(key, None)
@@ -296,9 +308,15 @@ class FakeServer(Judge):
         return exchange.json(200, {"expiresAt": stamp(when)})
 
     def endpoints(self, request, exchange, ident, port):
-        box, through = self.sandboxes[ident], request.arg("use_server_proxy") == "true"
-        if request.arg("expires") is not None or not 1 <= int(port) <= 65535:
-            return exchange.fail(400, "DOCKER::API_NOT_SUPPORTED", "Signed routes are not supported by docker")
+        through, signed = request.arg("use_server_proxy") == "true", request.arg("expires") is not None
+        if not port.isdigit():
+            return exchange.json(422, {"detail": [{"loc": ["path", "port"], "msg": "no integer", "type": "int_parsing"}]})
+        if signed:
+            code = "INVALID_PARAMETER" if through else "API_NOT_SUPPORTED"
+            return exchange.fail(400, "SANDBOX::" + code, "signed routes are for Kubernetes")
+        if not 1 <= int(port) <= 65535:
+            return exchange.fail(400, "DOCKER::INVALID_PORT", "port must be between 1 and 65535")
+        box = self.sandboxes[ident]
         if self.endpoint_override:
             return exchange.json(200, {"endpoint": self.endpoint_override})
         answer = box.endpoint(int(port))
@@ -310,21 +328,35 @@ class FakeServer(Judge):
     def _proxy(self, request, exchange, found):
         """The server's own proxy: strips what the real one strips, and needs no key."""
         ident, port, path = found.groups()
+        if request.method not in PROXIED:
+            return exchange.json(405, {"detail": "Method Not Allowed"}, [("Allow", ", ".join(PROXIED))])
         box = self.sandboxes.get(ident)
         if box is None:
             return exchange.fail(404, "DOCKER::SANDBOX_NOT_FOUND", f"{ident} not found")
         gone = {"open-sandbox-api-key", "authorization", "cookie"}
         request.fields = [f for f in request.fields if f[0].lower() not in gone]
         box.awake.wait()
+        if int(port) != execd.PORT and int(port) not in box.execd.apps:
+            return self._proxy_app(request, exchange, box.inside.get(int(port), int(port)), path or "/")
         if int(port) != execd.PORT:
             return box.execd.proxy(request, exchange, int(port), path or "/")
         request.path = path or "/"
         return box.execd.handle(request, exchange)
 
+    @staticmethod
+    def _proxy_app(request, exchange, port, path):
+        try:
+            other = socket.create_connection(("127.0.0.1", port), 10)
+        except OSError as why:
+            return exchange.fail(502, "BACKEND_CONNECTION_FAILED", f"Could not connect to the backend sandbox: {why}")
+        with other:
+            other.settimeout(None)
+            return execd.relay(request, exchange, other, path + ("?" + request.query if request.query else ""))
+
     def snapshot(self, request, exchange, ident):
         box = self.sandboxes[ident]
         if box.state != "Running":
-            return exchange.fail(409, "SNAPSHOT::INVALID_STATE", "only a running sandbox")
+            return exchange.fail(409, "SNAPSHOT::INVALID_SOURCE_STATE", "only a running sandbox")
         name = request.json().get("name") if request.body() else None
         shot = {"id": str(uuid.uuid4()), "sandboxId": ident, "createdAt": stamp(datetime.datetime.now(UTC)),
                 "status": {"state": "Creating", "reason": "CREATING", "message": "", "lastTransitionAt":
@@ -359,6 +391,8 @@ class FakeServer(Judge):
         if scope is None or kind in ("inspect", "summary"):
             fields = [("Deprecation", "true")] if kind in ("logs", "events") else []
             return exchange.answer(200, f"{kind} of {box.ident}\n".encode(), "text/plain; charset=utf-8", fields)
+        if scope not in SCOPES[kind]:
+            return exchange.fail(400, "DIAGNOSTICS_SCOPE_UNSUPPORTED", f"no scope {scope}")
         text = f"{kind} of {box.ident}\n"
         return exchange.json(200, {"sandboxId": ident, "kind": kind, "scope": scope, "delivery": "inline",
                                    "contentType": "text/plain; charset=utf-8", "content": text,
@@ -376,7 +410,7 @@ class FakeServer(Judge):
 
     def _pool_ok(self, exchange):
         if not self.pools_work:
-            exchange.fail(501, "SANDBOX::API_NOT_SUPPORTED",
+            exchange.fail(501, "KUBERNETES::POOL_NOT_SUPPORTED",
                           "Pool management is only available when runtime.type is 'kubernetes'.")
         return self.pools_work
 

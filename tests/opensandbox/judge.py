@@ -148,8 +148,8 @@ class Judge:
 
     def judge_fields(self, surface, request, ident):
         where = f"{request.method} {request.target} {ident}"
-        allowed = SURFACES[surface] | self.allow
-        app = surface in ("execd", "proxy") and re.search(r"/proxy/(?!44772|18080)\d+", request.path)
+        allowed = SURFACES.get(surface, set()) | self.allow
+        app = surface == "app" or surface in ("execd", "proxy") and re.search(r"/proxy/(?!44772|18080)\d+", request.path)
         for name, value in request.fields:
             if name.lower() not in allowed and not app:
                 self.breach(f"{surface}: field {name} has no business here", where)

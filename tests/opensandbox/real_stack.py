@@ -67,7 +67,9 @@ def wait(what, test, seconds=60):
 
 
 class RealStack:
-    """`tiers` maps a server's name to the docker runtime that its sandboxes get."""
+    """`tiers` maps a server's name to the docker runtime that its sandboxes get.  `network`:
+    bridge, or a name (of the network and its bridge) as for a gateway in front: then
+    the server refuses a networkPolicy."""
 
     def __init__(self, tiers=None, network="bridge", runsc=False):
         self.tiers = tiers or {"standard": "runc", "high": "strong"}
@@ -98,6 +100,10 @@ class RealStack:
             raise RuntimeError("no namespace")
         self._dockerd()
         self._images()
+        if self.network not in ("bridge", "host"):
+            # As gateway mode has it: no traffic between sandboxes of one bridge.
+            self.docker("network", "create", "--opt", "com.docker.network.bridge.enable_icc=false", "--opt",
+                        f"com.docker.network.bridge.name={self.network}", self.network)
         for name, runtime in self.tiers.items():
             self._server(name, runtime)
         for server in self.servers.values():

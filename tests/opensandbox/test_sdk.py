@@ -87,6 +87,23 @@ def test_the_real_server_and_the_fake_agree(fake, shelf, flows, report, tier, ki
             assert reals[name] == fakes[name], name
 
 
+def test_single_requests_are_answered_alike_by_the_real_server_and_the_fake(real, fake):
+    f, server = fake(), real.servers["standard"]
+
+    def probe(url, key, around=()):
+        command = [*around, packages.PYTHON, str(packages.HERE / "probes.py"), url, key]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return json.loads(done.stdout)
+
+    fakes, reals = probe(f.url, f.key), probe(server.url, server.key, real.inside())
+    # Two without a right key and two that are no JSON, on purpose.
+    assert f.forgive("API key|JSON body") == 4
+    assert {n: (fakes[n], reals[n]) for n in fakes if fakes[n] != reals[n]} == {}
+    for item in lifecycle(real, server, "GET", "/v1/sandboxes")["items"]:
+        lifecycle(real, server, "DELETE", f"/v1/sandboxes/{item['id']}")
+
+
 def test_no_sandbox_of_the_flows_is_left(real, flows):
     left = real.docker("ps", "-a", "--format", "{{.Names}}").stdout.split()
     assert left == []

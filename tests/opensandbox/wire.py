@@ -284,6 +284,11 @@ class Server:
             self.judge(str(why), request or raw)
             sock.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             return False
+        except (Gone, OSError):
+            raise
+        except Exception as why:  # a fault of ours: the test must hear of it, whoever asked
+            self.judge(f"the handler failed: {why!r}", request or raw)
+            raise
         return exchange.keep and (request.get("connection") or "").lower() != "close"
 
     def close(self):
