@@ -36,10 +36,22 @@ class Record:
     target: str
     head: bytes
     fields: list
-    body: bytes = b""
-    status: int = None
-    answer: list = dataclasses.field(default_factory=list)
-    began: float = 0.0
+    tape: list
+    exchange: wire.Exchange
+    began: float
+
+    @property
+    def body(self):
+        """As it came, framing of chunks included; what is kept of it."""
+        return b"".join(self.tape)
+
+    @property
+    def status(self):
+        return self.exchange.status
+
+    @property
+    def answer(self):
+        return self.exchange.fields
 
     def all(self, name):
         return [v for n, v in self.fields if n.lower() == name.lower()]
@@ -71,13 +83,16 @@ class Fault:
 
 
 class Tape(list):
-    """What was read of one request's body, at most `most` bytes of it kept."""
+    """What was read of one request's body, at most `most` bytes of it kept, all of it watched:
+    before anything is done with it, so a test that got its answer finds the breach told."""
 
-    def __init__(self, most):
+    def __init__(self, most, watch):
         super().__init__()
-        self.most = most
+        self.most, self.watch, self.last = most, watch, b""
 
     def append(self, data):
+        self.watch(self.last + data)
+        self.last = (self.last + data)[-100:]
         if self.most > 0:
             super().append(data[: self.most])
             self.most -= len(data)
@@ -168,21 +183,21 @@ class Judge:
     # -- every request of every surface --
 
     def serve(self, surface, ident, request, exchange, handle):
+        where = f"body of {request.method} {request.target}"
+        tape = Tape(self.keep_body, lambda data: self._judge_secrets(data, where))
         record = Record(surface, ident, request.method, request.target, request.raw_head, list(request.fields),
-                        began=time.time())
+                        tape, exchange, time.time())
         with self.lock:
             self.records.append(record)
         self.judge_fields(surface, request, ident)
         fault = self.faults.take(self._inner(surface, request), request)
-        tape = request.source.tape = Tape(self.keep_body)
+        request.source.tape = tape
         try:
             self._with(fault, request, exchange, handle)
             for _ in request.chunks():
                 pass
         finally:
             request.source.tape = None
-            record.body, record.status, record.answer = b"".join(tape), exchange.status, exchange.fields
-            self._judge_secrets(record.body, f"body of {request.method} {request.target}")
 
     @staticmethod
     def _inner(surface, request):
