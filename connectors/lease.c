@@ -158,6 +158,17 @@ lease_views(const struct lease *l, struct str ret_parts[AUTH_PARTS])
 }
 
 void
+lease_client(const struct lease *l, struct str *ret_chain, struct str *ret_key)
+{
+	struct str parts[AUTH_PARTS];
+
+	lease_views(l, parts);
+	*ret_key = parts[AUTH_PART_SECRET];
+	*ret_chain = parts[AUTH_PART_CERTIFICATE].n > 0 ? parts[AUTH_PART_CERTIFICATE]
+							: *ret_key;
+}
+
+void
 lease_done(struct lease *l)
 {
 	for (size_t i = 0; i < AUTH_PARTS; i++)

@@ -33,6 +33,9 @@ enum status lease_begin(struct connector *all, const struct lease_wish *wish,
 void lease_cancel(struct lease_call *c); /* fn won't come; NULL is fine */
 
 void lease_views(const struct lease *l, struct str ret_parts[AUTH_PARTS]);
+/* A client's certificate with what vouches for it, and its key, as PEM: views, of one part
+ * that holds them all or of two. */
+void lease_client(const struct lease *l, struct str *ret_chain, struct str *ret_key);
 void lease_done(struct lease *l); /* fine twice, and on a zeroed one */
 
 /* A value on its way to the keeper: sealed; -1: no memory or descriptor. */

@@ -18,6 +18,7 @@ struct probe {
 	struct bond_wait *bonding;
 	struct store_wait *reading;
 	struct upstream_call *calling;
+	struct lease lease; /* of mtls, until the handshake begins */
 	/* what was found */
 	enum status st; /* the first fault */
 	struct buf text;
@@ -31,6 +32,7 @@ probe_free(void *ctx)
 	struct probe *p = ctx;
 
 	buf_done(&p->text);
+	lease_done(&p->lease);
 	free(p);
 }
 
@@ -102,13 +104,24 @@ on_upstream(void *ctx, const struct upstream_got *got)
 	answer(p);
 }
 
-/* With a client certificate the handshake itself would need the key: it is left out, and
- * what the system says to that is its own business. */
+/* Under TLS 1.3 the system says what it thinks of a certificate only after the handshake, to
+ * the first request; none is sent here, so that it was shown is all that can be told. */
+static void
+show_certificate(struct probe *p, struct upstream_wish *wish)
+{
+	if (p->conf.kind != AUTH_MTLS)
+		return;
+	if (p->lease.version != 0)
+		lease_client(&p->lease, &wish->chain, &wish->key);
+	buf_putf(&p->text, ",\"certificate\":\"%s\"",
+		 p->lease.version != 0 ? "shown" : "not_shown");
+}
+
 static void
 call(struct probe *p)
 {
 	struct dest d;
-	const struct upstream_wish wish = {
+	struct upstream_wish wish = {
 		.connector = p->connector,
 		.handle = HANDLE_NONE,
 		.sandbox = -1,
@@ -125,7 +138,9 @@ call(struct probe *p)
 	buf_put(&p->text, STR(",\"host\":\""));
 	dest_put(&p->text, &d);
 	buf_putc(&p->text, '"');
+	show_certificate(p, &wish);
 	st = upstream_begin(p->all, &wish, on_upstream, p, &p->calling);
+	lease_done(&p->lease);
 	if (st != ST_OK) {
 		put_found(p, "upstream", st);
 		answer(p);
@@ -214,7 +229,10 @@ on_lease(void *ctx, enum status st, struct lease *l)
 	if (st == ST_OK) {
 		buf_putf(&p->text, ",\"version\":%u,\"expires\":%llu", l->version,
 			 (unsigned long long)l->expires_s);
-		lease_done(l);
+		p->lease = *l;
+		*l = (struct lease){ .version = 0 };
+		if (p->conf.kind != AUTH_MTLS)
+			lease_done(&p->lease);
 	}
 	put_source(p);
 	get_token(p);

@@ -291,7 +291,6 @@ offer_of(const struct turn *t)
 static void
 open_upstream(struct turn *t)
 {
-	struct str parts[AUTH_PARTS] = { { NULL, 0 } };
 	struct upstream_wish wish = { .connector = t->lane->connector,
 				      .handle = t->lane->handle,
 				      .sandbox = t->lane->sandbox,
@@ -304,12 +303,8 @@ open_upstream(struct turn *t)
 
 	if (t->conf.kind == AUTH_MTLS) {
 		const struct lease *lease = lent_lease(t->lane->lent);
-		lease_views(lease, parts);
+		lease_client(lease, &wish.chain, &wish.key);
 		t->version = lease->version;
-		wish.key = parts[AUTH_PART_SECRET];
-		wish.chain = parts[AUTH_PART_CERTIFICATE].n > 0
-				     ? parts[AUTH_PART_CERTIFICATE]
-				     : wish.key;
 	} else if (!t->is_retry) {
 		leg = upstream_take(t->all, &wish, !may_repeat(t));
 	}

@@ -243,6 +243,7 @@ print_found(const json_t *found)
 	print_step(found, "login", "login");
 	print_read(found);
 	print_step(found, "host", "host");
+	print_step(found, "certificate", "client");
 	print_step(found, "upstream", "upstream");
 	print_step(found, "detail", "detail");
 	if (!json_is_true(json_object_get(found, "ok")))

@@ -49,12 +49,15 @@ class World:
         self.ca, other = make_ca(folder / "ca"), make_ca(folder / "other", "Other CA")
         self.good, self.bad = self.serve(self.ca, HOST), self.serve(other, HOST)
         self.wrong = self.serve(self.ca, "other.example.test")
+        self.clients = make_ca(folder / "clients", "Client CA")
+        self.strict = self.serve(self.ca, HOST, self.clients)
         bearer = {"kind": "bearer", "secret": "tracker/token"}
         oauth = {"kind": "oauth2_client_credentials", "secret": "tracker/client", "client_id": "me",
                  "style": "post", "token_url": f"https://{HOST}:{self.good.port}/token"}
         names = [("fine", self.good, bearer), ("untrusted", self.bad, bearer), ("misnamed", self.wrong, bearer),
                  ("token", self.good, oauth), ("delegated", self.good, {**bearer, "secret": "users/{user}/tracker"}),
-                 ("open", self.good, {"kind": "passthrough"})]
+                 ("open", self.good, {"kind": "passthrough"}),
+                 ("mutual", self.strict, {"kind": "mtls", "secret": "tracker/pair"})]
         self.g = gate({
             "upstream_tls": {"ca_file": str(self.ca.file)},
             "resolver": {"servers": ["127.0.0.1"], "hosts": {HOST: [ADDRESS]}},
@@ -64,13 +67,16 @@ class World:
                             "allow": [{"paths": ["/**"]}]} for name, system, auth in names]})
 
     @staticmethod
-    def serve(ca, name):
+    def serve(ca, name, clients=None):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*make_leaf(ca, name))
+        if clients:  # under 1.2 it says so within the handshake
+            context.verify_mode, context.maximum_version = ssl.CERT_REQUIRED, ssl.TLSVersion.TLSv1_2
+            context.load_verify_locations(clients.file)
         return System(context)
 
-    def put(self, name, value=SECRET):
-        done = self.g.cli("vault", "put", name, "--expires", "90d", input=value)
+    def put(self, name, value=SECRET, *args):
+        done = self.g.cli("vault", "put", name, "--expires", "90d", *args, input=value)
         assert done.returncode == 0, done.stderr
 
     def test(self, name):
@@ -82,7 +88,7 @@ class World:
 def world(gate, tmp_path):
     w = World(gate, tmp_path)
     yield w
-    for system in (w.good, w.bad, w.wrong):
+    for system in (w.good, w.bad, w.wrong, w.strict):
         system.shutdown()
 
 
@@ -126,3 +132,16 @@ def test_what_has_no_secret_of_its_own_is_tested_by_its_system(world):
     assert (code, "secret" in said, said["upstream"]) == (0, False, "ok")
     rows = world.g.wait_rows(4, kind="operator")
     assert {r["detail"] for r in rows} == {"connectors/test delegated", "connectors/test open"}
+
+
+def test_a_client_certificate_is_shown_and_whether_it_was_is_told(world, tmp_path):
+    code, said, _ = world.test("mutual")
+    assert (code, said["secret"], said["certificate"], said["code"]) == (1, "no_secret", "not_shown", "no_secret")
+    for ca, fine in ((make_ca(tmp_path / "stranger", "Stranger"), False), (world.clients, True)):
+        cert, key = make_leaf(ca, "gateway", client=True)
+        world.put("tracker/pair", cert.read_text() + key.read_text(), "--pem")
+        code, said, _ = world.test("mutual")
+        assert (code == 0, said["upstream"] == "ok", said["secret"], said["certificate"]) == (fine, fine, "ok", "shown")
+        assert "PRIVATE" not in json.dumps(said)
+        world.g.cli("vault", "rm", "tracker/pair", check=True)
+    assert "client     not_shown\n" in world.g.cli("connectors", "test", "mutual").stdout
