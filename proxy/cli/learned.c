@@ -35,6 +35,7 @@ learned_init(struct learned *l)
 	map_init(&l->asides, HOSTS_MAX);
 	map_init(&l->by_connector, HOSTS_MAX);
 	map_init(&l->connectors, HOSTS_MAX);
+	map_init(&l->refusals, HOSTS_MAX);
 }
 
 void
@@ -44,6 +45,7 @@ learned_done(struct learned *l)
 	map_done(&l->asides);
 	map_done(&l->by_connector);
 	map_done(&l->connectors);
+	map_done(&l->refusals);
 	arena_done(&l->arena);
 }
 
@@ -185,6 +187,35 @@ put_aside(struct learned *l, const struct row *r)
 		l->is_over = true;
 }
 
+/* A connector covers the host and would not have the request. */
+static void
+put_refusal(struct learned *l, const struct row *r)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct str text;
+
+	buf_init(&b, (size_t)4 * ROW_FIELD_MAX);
+	buf_put_json(&b, r->connector);
+	buf_putf(&b, ": %.*s ", STR_ARG(r->method));
+	buf_put_json(&b, r->host);
+	buf_putc(&b, ' ');
+	buf_put_json(&b, r->path);
+	buf_putf(&b, " %s", status_code(r->reason));
+	if (buf_finish(&b, &text) != ST_OK || map_put(&l->refusals, text, l) != ST_OK)
+		l->is_over = true;
+}
+
+/* A rule beside its connector would be an error. */
+static void
+see_connector(struct learned *l, const struct row *r, struct str name)
+{
+	if (map_put(&l->by_connector, name, l) != ST_OK ||
+	    map_put(&l->connectors, r->connector, l) != ST_OK)
+		l->is_over = true;
+	if (row_is_refusal(r))
+		put_refusal(l, r);
+}
+
 enum status
 learned_see(struct learned *l, const struct row *r)
 {
@@ -198,9 +229,8 @@ learned_see(struct learned *l, const struct row *r)
 		put_aside(l, r);
 		return ST_OK;
 	}
-	if (r->connector.n > 0 && (map_put(&l->by_connector, name, l) != ST_OK ||
-				   map_put(&l->connectors, r->connector, l) != ST_OK))
-		l->is_over = true;
+	if (r->connector.n > 0)
+		see_connector(l, r, name);
 	bool is_tcp =
 		r->reason == ST_DENIED_PROTOCOL ||
 		(r->kind == ROW_TUNNEL_START && str_starts(r->detail, STR("tcp")));
@@ -363,20 +393,29 @@ gather(struct learned *l, bool with_http, struct learned_host **list)
 }
 
 static void
-put_asides(struct learned *l, struct buf *b)
+put_comments(const struct map *m, const char *title, struct buf *b)
 {
 	size_t at = 0;
 	struct str text;
 	void *value;
 
-	if (l->asides.len > 0)
-		buf_put(b,
-			STR("# Refused for a reason that no rule of names changes:\n"));
-	while (map_next(&l->asides, &at, &text, &value)) {
+	if (m->len > 0)
+		buf_putf(b, "# %s:\n", title);
+	while (map_next(m, &at, &text, &value)) {
 		buf_put(b, STR("#   "));
 		buf_put(b, text);
 		buf_putc(b, '\n');
 	}
+}
+
+static void
+put_asides(struct learned *l, struct buf *b)
+{
+	put_comments(&l->asides, "Refused for a reason that no rule of names changes",
+		     b);
+	put_comments(&l->refusals,
+		     "Refused by a connector, whose own `allow` would have to have it",
+		     b);
 	if (l->is_over)
 		buf_put(b, STR("# There was more than fits; this policy is not "
 			       "complete.\n"));

@@ -6,7 +6,8 @@
  *
  * Hosts with the same ports and protocol share a rule.  Three or more names below one
  * name become `*.` of it, unless that is a public suffix.  What went through a connector
- * needs the connector, and no rule: beside one it would be an error.
+ * needs the connector, and no rule: beside one it would be an error.  What a connector refused
+ * is told: its `allow` decides that, and no policy's.
  */
 #include "proxy/base/arena.h"
 #include "proxy/base/map.h"
@@ -20,6 +21,7 @@ struct learned {
 	struct map asides;       /* "host: code" -> itself: told, not allowed */
 	struct map by_connector; /* a host that a connector was used for -> itself */
 	struct map connectors;   /* their names -> itself */
+	struct map refusals;     /* "connector: request: code" -> itself */
 	bool is_over;            /* there were more than fit; the rest is not there */
 };
 

@@ -214,7 +214,7 @@ row_where(struct row *row, const struct exchange *x, struct buf *host_text)
 	row->detail = x->detail;
 }
 
-/* Whose credential the request gets. */
+/* Whose credential the request gets, or who refuses it. */
 static struct str
 connector_of(const struct conn *c, const struct exchange *x)
 {
@@ -222,7 +222,8 @@ connector_of(const struct conn *c, const struct exchange *x)
 	size_t n = 0;
 	const struct image_connector *all = image_connectors(im, &n);
 
-	if (x->action != ACTION_CONNECTOR)
+	if (x->action != ACTION_CONNECTOR &&
+	    (x->action != ACTION_DENY || x->way != WAY_HTTP))
 		return STR("");
 	return x->connector < n ? image_str(im, all[x->connector].name)
 				: x->connector_was;

@@ -109,6 +109,10 @@ def test_what_the_connector_does_not_allow_is_denied(whole):
         r = whole.curl(path, *args)
         assert " 403" in r.stdout and code in r.stdout, r
     assert whole.system.requests == []
+    assert {r["connector"] for r in whole.g.wait_rows(2, kind="deny")} == {"tracker"}
+    learned = whole.g.cli("learn", "--sandbox", "demo").stdout
+    assert '"tracker": GET "%s:443" "/admin" denied_path' % HOST in learned
+    assert "hosts:" not in learned and 'connectors: ["tracker"]' in learned
 
 
 def test_rows_tell_the_connector_the_version_and_what_was_scrubbed(whole):

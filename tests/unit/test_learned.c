@@ -168,6 +168,36 @@ a_line_for_people_can_not_move_the_cursor(void **state)
 		assert_in_range((unsigned char)b.p[i], 0x20, 0x7e);
 }
 
+static void
+what_a_connector_refused_is_told_with_it_and_is_no_rule(void **state)
+{
+	(void)state;
+	struct learned l;
+	struct row refused = { .kind = ROW_DENY,
+			       .reason = ST_DENIED_PATH,
+			       .host = STR("tracker.example.com:443"),
+			       .method = STR("GET"),
+			       .path = STR("/admin"),
+			       .connector = STR("tracker") };
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	learned_init(&l);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(learned_see(&l, &refused), ST_OK);
+	buf_init(&b, 4096);
+	learned_put(&l, STR("demo"), true, &b);
+	assert_string_equal(
+		buf_cstr(&b),
+		"# Refused by a connector, whose own `allow` would have to have it:\n"
+		"#   \"tracker\": GET \"tracker.example.com:443\" \"/admin\" "
+		"denied_path\n"
+		"policies:\n"
+		"  \"learned-demo\":\n"
+		"    connectors: [\"tracker\"]\n"
+		"    allow: []\n");
+	learned_done(&l);
+}
+
 int
 main(void)
 {
@@ -176,6 +206,8 @@ main(void)
 			hosts_with_the_same_ports_share_a_rule_and_siblings_become_a_pattern),
 		cmocka_unit_test(
 			what_went_through_a_connector_needs_the_connector_and_no_rule),
+		cmocka_unit_test(
+			what_a_connector_refused_is_told_with_it_and_is_no_rule),
 		cmocka_unit_test(no_pattern_ever_covers_a_public_suffix),
 		cmocka_unit_test(what_no_rule_should_allow_is_told_and_not_allowed),
 		cmocka_unit_test(
