@@ -1,116 +1,12 @@
 #include "proxy/flow/stream.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include <openssl/err.h>
 
 #include "proxy/base/num.h"
-
-/* What OpenSSL writes is collected, so that a gather of many records leaves in one
- * system call.  Records behind held ones are held too. */
-static int
-wire_put(BIO *b, const char *p, size_t n, size_t *ret_n)
-{
-	struct stream *s = BIO_get_data(b);
-	struct stream_room *room = s->room;
-
-	BIO_clear_retry_flags(b);
-	if (ring_is_empty(&s->held) && n <= STREAM_WIRE - room->wire_n) {
-		memcpy(room->wire + room->wire_n, p, n);
-		room->wire_n += n;
-	} else if (ring_write(&s->held, str_of(room->wire, room->wire_n)) !=
-			   room->wire_n ||
-		   ring_write(&s->held, str_of(p, n)) != n) {
-		/* The peer makes us answer and does not read the answers. */
-		s->is_broken = true;
-		return 0;
-	} else {
-		room->wire_n = 0;
-	}
-	*ret_n = n;
-	return 1;
-}
-
-static int
-wire_take(BIO *b, char *p, size_t n, size_t *ret_n)
-{
-	struct stream *s = BIO_get_data(b);
-	struct str first = ring_peek(&s->early);
-	ssize_t k;
-
-	BIO_clear_retry_flags(b);
-	if (s->talk > STREAM_TALK_MAX)
-		return 0;
-	if (first.n > 0) {
-		*ret_n = num_min(first.n, n);
-		memcpy(p, first.p, *ret_n);
-		ring_consume(&s->early, *ret_n);
-		ring_trim(&s->early);
-		return 1;
-	}
-	do
-		k = recv(s->fd, p, n, 0);
-	while (k < 0 && errno == EINTR);
-	if (k > 0) {
-		*ret_n = (size_t)k;
-		return 1;
-	}
-	s->is_at_eof = k == 0;
-	if (k < 0 && errno == EAGAIN)
-		BIO_set_retry_read(b);
-	else
-		s->error = k < 0 ? errno : 0;
-	return 0;
-}
-
-static long
-wire_ctrl(BIO *b, int what, long number, void *p)
-{
-	(void)b;
-	(void)number;
-	(void)p;
-	/* The end of the socket is ours to judge: no BIO_CTRL_EOF. */
-	return what == BIO_CTRL_FLUSH;
-}
-
-static int
-wire_create(BIO *b)
-{
-	BIO_set_init(b, 1);
-	return 1;
-}
-
-enum status
-stream_room_new(struct stream_room **ret_room)
-{
-	struct stream_room *room = calloc(1, sizeof *room);
-
-	if (room == NULL)
-		return ST_NOMEM;
-	room->bio = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "stream");
-	if (room->bio == NULL || BIO_meth_set_write_ex(room->bio, wire_put) != 1 ||
-	    BIO_meth_set_read_ex(room->bio, wire_take) != 1 ||
-	    BIO_meth_set_ctrl(room->bio, wire_ctrl) != 1 ||
-	    BIO_meth_set_create(room->bio, wire_create) != 1) {
-		stream_room_free(room);
-		return ST_NOMEM;
-	}
-	*ret_room = room;
-	return ST_OK;
-}
-
-void
-stream_room_free(struct stream_room *room)
-{
-	if (room == NULL)
-		return;
-	BIO_meth_free(room->bio);
-	OPENSSL_cleanse(room, sizeof *room); /* bodies, heads with credentials */
-	free(room);
-}
 
 void
 stream_plain(struct stream *s, int fd)
@@ -120,7 +16,8 @@ stream_plain(struct stream *s, int fd)
 	ring_init(&s->early, 1);
 }
 
-/* Each key update costs us far more than its sender.  Its type is OpenSSL's. */
+/* Each key update costs us far more than its sender, and each record more than the few
+ * bytes that may be in it.  The type is OpenSSL's. */
 /* NOLINTBEGIN(readability-function-size) */
 static void
 on_message(int is_write, int version, int type, const void *p, size_t n, SSL *ssl,
@@ -133,8 +30,12 @@ on_message(int is_write, int version, int type, const void *p, size_t n, SSL *ss
 	(void)p;
 	(void)n;
 	(void)ssl;
-	if (is_write == 0 && type == SSL3_RT_HANDSHAKE)
+	if (is_write != 0)
+		return;
+	if (type == SSL3_RT_HANDSHAKE || type == SSL3_RT_HEADER)
 		s->talk++;
+	if (type == SSL3_RT_HEADER)
+		s->records++;
 }
 
 enum status
@@ -275,6 +176,7 @@ stream_handshake(struct stream *s)
 		return s->end;
 	ERR_clear_error();
 	s->is_suspended = false;
+	s->records = 0;
 	int rc = SSL_do_handshake(s->ssl);
 	enum status st = rc == 1 ? ST_OK : outcome(s, rc);
 	/* Also the alert that says why. */
@@ -334,7 +236,10 @@ read_records(struct stream *s, char *p, size_t n, size_t *ret_n)
 		int rc = SSL_read_ex(s->ssl, p + got, n - got, &k);
 		st = rc == 1 ? ST_OK : outcome(s, rc);
 		got += k;
-	} while (st == ST_OK && got < n && SSL_has_pending(s->ssl));
+		if (k > 0 && s->talk > 0)
+			s->talk--; /* its record was good for something */
+	} while (st == ST_OK && got < n && s->records < STREAM_RECORDS &&
+		 SSL_has_pending(s->ssl));
 	/* Told with the next read: how it ended, and what did not fit. */
 	s->is_ready =
 		got > 0 && st != ST_AGAIN && (st != ST_OK || SSL_has_pending(s->ssl));
@@ -351,6 +256,7 @@ stream_read(struct stream *s, void *p, size_t n, size_t *ret_n)
 	if (s->end != ST_OK)
 		return s->end;
 	ERR_clear_error();
+	s->records = 0;
 	enum status st = read_records(s, p, n, ret_n);
 	/* An answer to a key update, or an alert.  That it doesn't leave is seen by
 	 * whoever writes next. */

@@ -27,8 +27,10 @@ enum {
 	STREAM_RECORD = 16 * 1024, /* RFC 8446 section 5.1 */
 	STREAM_WIRE = 160 * 1024,
 	STREAM_ROUND = 8 * STREAM_RECORD, /* taken by one call under TLS, at most */
-	STREAM_TALK_MAX =
-		1000 /* of a peer's messages that carry nothing: key updates */
+	/* Of a peer's records that carry nothing, and of messages in them: key updates,
+	 * alerts, empty ones. */
+	STREAM_TALK_MAX = 2000,
+	STREAM_RECORDS = 256 /* in one read, about: others wait meanwhile */
 };
 
 /* What all TLS streams of a process share: memory that is used within one call. */
@@ -49,7 +51,8 @@ struct stream {
 	struct ring held;  /* records that the socket did not take */
 	struct ring early; /* bytes that were read before this stream began */
 	enum status end;   /* how reading ended; ST_OK while it goes on */
-	uint32_t talk;     /* such messages so far */
+	uint32_t talk;     /* such records and messages so far */
+	uint32_t records;  /* in this call */
 	int error;         /* errno of the socket's last failure; 0: none */
 	bool is_ready;     /* reading again gives something without the kernel's word */
 	bool is_at_eof;    /* of the socket */

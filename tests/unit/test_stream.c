@@ -355,6 +355,26 @@ a_peer_that_only_updates_keys_is_cut_off(void **state)
 	assert_in_range(i, 900, 1100);
 }
 
+/* Each is a call of ours, whatever is in it. */
+static void
+many_small_records_are_read_in_turns(void **state)
+{
+	struct scene *s = *state;
+	struct iovec v = VEC("x");
+	char got[1024];
+	size_t n, taken;
+
+	shake(s);
+	for (int i = 1; i < 300; i++) /* they leave together */
+		assert_int_equal(SSL_write(s->a.ssl, "x", 1), 1);
+	assert_int_equal(stream_writev(&s->a, &v, 1, &taken), ST_OK);
+	assert_int_equal(stream_read(&s->b, got, sizeof got, &n), ST_OK);
+	assert_int_equal(n, STREAM_RECORDS);
+	assert_int_equal(stream_read(&s->b, got, sizeof got, &n), ST_OK);
+	assert_int_equal(n, 300 - STREAM_RECORDS);
+	assert_true(s->b.talk < 10); /* they carried something */
+}
+
 static void
 a_stream_that_was_moved_goes_on(void **state)
 {
@@ -435,6 +455,7 @@ main(void)
 		CASE(data_behind_the_handshake_wakes_the_reader),
 		CASE(a_peer_that_wants_answers_and_reads_none_is_cut_off),
 		CASE(a_peer_that_only_updates_keys_is_cut_off),
+		CASE(many_small_records_are_read_in_turns),
 		CASE(a_stream_that_was_moved_goes_on),
 		CASE(bytes_that_lie_inside_wake_their_owner),
 	};
