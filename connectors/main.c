@@ -332,7 +332,7 @@ static void
 wipe_and_free(void *p)
 {
 	if (p != NULL)
-		OPENSSL_cleanse(p, malloc_usable_size(p));
+		explicit_bzero(p, malloc_usable_size(p));
 	free(p);
 }
 

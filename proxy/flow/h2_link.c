@@ -50,6 +50,7 @@ void
 h2_link_pump(struct h2_link *l)
 {
 	need(!l->is_feeding);
+	l->later = 0;
 	while (!l->is_cut && !h2_link_is_blocked(l) && write_some(l))
 		;
 }

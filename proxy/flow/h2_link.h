@@ -9,7 +9,9 @@
  *	deferred ── wake ───────────┘   batch) side by side, until there is nothing left
  *
  * While bytes are fed nothing is written: what turns put then is written by settle.
- * Outside of both, flush() writes, and what that makes due comes by wake.
+ * Outside of both, flush() leaves a little that the peer will take to settle at the end
+ * of the loop's turn, so that frames of many streams leave in one write; of more it
+ * writes what there is, and what that makes due comes by wake.
  *
  * A side belongs to its turn until done() or abort(); then it stays here, without a
  * turn, until its stream is closed.
@@ -40,6 +42,7 @@ struct h2_link {
 	struct list sides;   /* h2_side.link */
 	struct list due;     /* h2_side.due */
 	uint32_t open;       /* sides that have a turn */
+	size_t later;        /* octets of bodies that flush() left to settle */
 	uint64_t blocked_ms; /* since when the peer takes no byte; 0: it does */
 	bool is_server, is_https;
 	bool is_proxy;   /* of a proxy listener: targets are in absolute form */

@@ -2,8 +2,11 @@
 
 #include "proxy/flow/h2_link.h"
 
-/* What counts as progress of a peer that holds our data behind its window. */
-enum { PROGRESS = 4096 };
+/* PROGRESS: of a peer that holds our data behind its window. */
+enum {
+	PROGRESS = 4096,
+	LATER_MAX = 32 * 1024 /* of one link, copied to wait for the end of a turn */
+};
 
 struct h2_side *
 h2_side_new(struct h2_link *l)
@@ -199,6 +202,27 @@ outcome(struct h2_side *e)
 	return is_clear(e) ? ST_OK : ST_AGAIN;
 }
 
+/* A little, which will go at once when it is written: it may wait for the end of the
+ * loop's turn, and what other streams say until then. */
+static bool
+may_wait(const struct h2_side *e)
+{
+	const struct h2_link *l = e->l;
+
+	return e->s != NULL && e->st == ST_OK && !e->is_gone && !l->is_cut &&
+	       !l->is_eof && !h2_link_is_blocked(l) && !e->side.is_blocked &&
+	       h2_held(e->s) + l->later <= LATER_MAX && h2_fits(e->s, l->later);
+}
+
+static enum status
+leave(struct h2_side *e)
+{
+	e->l->later += h2_held(e->s);
+	fail(e, h2_hold(e->s));
+	h2_link_wake(e->l);
+	return e->st;
+}
+
 static enum status
 flush(struct side *s)
 {
@@ -207,6 +231,8 @@ flush(struct side *s)
 
 	if (l->is_dead)
 		return ST_END;
+	if (may_wait(e))
+		return leave(e);
 	if (!l->is_feeding)
 		h2_link_pump(l);
 	enum status st = outcome(e);
@@ -277,8 +303,6 @@ part(struct h2_side *e, bool is_well)
 		h2_leave(e->s);
 	else
 		h2_reset(e->s, l->is_server ? H2_INTERNAL_ERROR : H2_CANCEL);
-	if (!l->is_inside)
-		h2_link_pump(l);
 	h2_link_wake(l);
 }
 

@@ -143,6 +143,8 @@ enum status h2_put_end(struct h2_stream *s, const struct head *of,
 		       const struct head *trailers) MUSTCHECK;
 /* Nothing is held, and the peer would take something. */
 bool h2_is_clear(const struct h2_stream *s);
+/* The peer will take all that is held, with `others` octets of other streams before. */
+bool h2_fits(const struct h2_stream *s, size_t others);
 size_t h2_held(const struct h2_stream *s);
 uint64_t h2_went(const struct h2_stream *s); /* body octets sent so far */
 

@@ -424,19 +424,37 @@ h2_out_frame(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *hd,
 	return h->out.len < H2_BATCH ? 0 : NGHTTP2_ERR_PAUSE;
 }
 
-bool
-h2_is_clear(const struct h2_stream *s)
+/* How much the peer takes of this stream, whatever it takes of all. */
+static int64_t
+stream_window(const struct h2_stream *s)
 {
 	nghttp2_session *session = s->h->session;
 	int32_t window = nghttp2_session_get_stream_remote_window_size(session, s->id);
 
-	if (h2_held(s) > 0 || nghttp2_session_get_remote_window_size(session) <= 0)
-		return false;
 	/* Not there yet: its head waits to be sent. */
 	if (window < 0)
 		return nghttp2_session_get_remote_settings(
-			       session, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE) > 0;
-	return window > 0;
+			session, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE);
+	return window;
+}
+
+bool
+h2_is_clear(const struct h2_stream *s)
+{
+	return h2_held(s) == 0 &&
+	       nghttp2_session_get_remote_window_size(s->h->session) > 0 &&
+	       stream_window(s) > 0;
+}
+
+bool
+h2_fits(const struct h2_stream *s, size_t others)
+{
+	int32_t window = nghttp2_session_get_remote_window_size(s->h->session);
+	size_t held = h2_held(s), room = window > 0 ? (size_t)window : 0;
+
+	/* More than enough: at the window's very end the peer has yet to say more. */
+	return others < room && held < room - others &&
+	       (int64_t)held < stream_window(s);
 }
 
 uint64_t
