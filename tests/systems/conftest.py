@@ -22,6 +22,13 @@ flow = load(FLOW / "conftest.py", "flow_conftest")
 absent, counts = {}, {}
 
 
+def documented(word):
+    """The line of docs/CONNECTORS.md that says how to call a client."""
+    text = (HERE.parents[1] / "docs/CONNECTORS.md").read_text().split("## What clients need to be told", 1)[1]
+    line, = [line for line in text.split("```sh\n", 1)[1].split("```", 1)[0].splitlines() if word in line]
+    return ["sh", "-ec", line]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def report():
     yield

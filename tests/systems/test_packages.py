@@ -1,20 +1,19 @@
 """npm, pip and twine before a company's package index, through the preset."""
 import io
 import json
-import re
+import os
 import tarfile
 import zipfile
 
 import pytest
+from conftest import documented
 
 from company import Company
 from shelf import Shelf
 
-PYTHON, HOST = "/usr/bin/python3", "packages.example.test"
+HOST = "packages.example.test"
 URL = f"https://{HOST}"
-# A publisher that has no account must say it has one before it asks: what, is of no matter.
-TWINE = {"TWINE_USERNAME": "any", "TWINE_PASSWORD": "any", "TWINE_REPOSITORY_URL": f"{URL}/pypi/legacy/"}
-NPMRC = f"registry={URL}/npm/\n//{HOST}/npm/:_authToken=any\nfetch-retries=0\nupdate-notifier=false\n"
+NPMRC = "fetch-retries=0\nupdate-notifier=false\n"
 
 
 class Desk:
@@ -26,13 +25,11 @@ class Desk:
         self.h.start(**{"packages/read": self.shelf.reader, "packages/publish": self.shelf.publisher})
         (folder / "npmrc").write_text(NPMRC)
 
-    def pip(self, *words, **kw):
-        return self.h.inside(PYTHON, "-m", "pip", "--disable-pip-version-check", "--no-cache-dir", *words, cwd=self.folder,
-                             env={"PIP_INDEX_URL": f"{URL}/pypi/simple/", "PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INPUT": "1"}, **kw)
-
-    def npm(self, *words, **kw):
-        env = {"npm_config_userconfig": str(self.folder / "npmrc"), "npm_config_cache": str(self.folder / "cache")}
-        return self.h.inside("npm", *words, env=env, **{"cwd": self.folder, **kw})
+    def run(self, *words, **kw):
+        env = {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INPUT": "1", "PIP_NO_CACHE_DIR": "1", "PIP_TARGET": str(self.folder / "site"),
+               "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PATH": f"/usr/bin:{os.environ['PATH']}",
+               "npm_config_userconfig": str(self.folder / "npmrc"), "npm_config_cache": str(self.folder / "cache")}
+        return self.h.inside(*words, env=env, **{"cwd": self.folder, **kw})
 
     def refusals(self):
         return [(r.method, r.path, r.refused) for r in self.shelf.seen if r.refused]
@@ -60,16 +57,18 @@ def wheel(file):
 
 
 def test_twine_uploads_what_pip_then_installs(desk):
-    files = [desk.folder / "sg_thing-1.0-py3-none-any.whl", desk.folder / "sg_source-1.0.tar.gz"]
+    (desk.folder / "dist").mkdir()
+    files = [desk.folder / "dist" / name for name in ("sg_thing-1.0-py3-none-any.whl", "sg_source-1.0.tar.gz")]
     wheel(files[0])
     sdist(files[1])
-    desk.h.inside("twine", "upload", "--non-interactive", "--disable-progress-bar", *files, env=TWINE, cwd=desk.folder)
+    desk.run(*documented("twine"))
     assert sorted(desk.shelf.files) == [("sg-source", files[1].name), ("sg-thing", files[0].name)]
-    desk.pip("install", "--target", "site", "sg-thing")
+    desk.run(*documented("pip install"))
     assert (desk.folder / "site/sg_thing.py").read_text() == "VALUE = 42\n"
-    desk.pip("download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "-d", "got", "sg-source", ok=False)
+    index = ["--index-url", f"{URL}/pypi/simple/"]
+    desk.run("pip", "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", *index, "sg-source", ok=False)
     assert ("GET", "/pypi/files/sg-source/sg_source-1.0.tar.gz") in [(r.method, r.path) for r in desk.shelf.seen]
-    done = desk.pip("install", "--target", "site", "sg-none", ok=False)
+    done = desk.run("pip", "install", *index, "sg-none", ok=False)
     assert done.returncode != 0 and "No matching distribution" in done.stderr
     assert desk.refusals() == []
 
@@ -81,19 +80,21 @@ def test_npm_publishes_what_it_then_installs(desk, name):
         folder.mkdir()
         (folder / "package.json").write_text(json.dumps(told))
     (source / "index.js").write_text("module.exports = 42;\n")
-    desk.npm("publish", cwd=source)
+    desk.run(*documented("npm config"))
+    desk.run(*documented("npm publish"), cwd=source)
     assert desk.shelf.packages[name]["dist-tags"] == {"latest": "1.2.3"}
-    desk.npm("install", name, cwd=user)
+    shell, option, line = documented("npm install")
+    desk.run(shell, option, line.replace("sg-thing", name), cwd=user)
     assert (user / "node_modules" / name / "index.js").read_text() == "module.exports = 42;\n"
     lock = json.loads((user / "package-lock.json").read_text())["packages"][f"node_modules/{name}"]
-    assert re.match("sha512-", lock["integrity"])
-    assert desk.npm("view", name, "version").stdout.strip() == "1.2.3"
+    assert lock["integrity"].startswith("sha512-")
+    assert desk.run("npm", "view", "--registry", f"{URL}/npm/", name, "version").stdout.strip() == "1.2.3"
     assert desk.refusals() == []
 
 
 def test_what_nobody_publishes_with_is_refused(desk):
     seen = len(desk.shelf.seen)
-    done = desk.npm("unpublish", "--force", "sg-thing", ok=False)
+    done = desk.run("npm", "unpublish", "--force", "--registry", f"{URL}/npm/", "sg-thing", ok=False)
     assert done.returncode != 0
     for path, code in (("/pypi/simple/sg-thing/", "denied_path"), ("/npm/-/user/org.couchdb.user:me", "denied_by_rule")):
         done = desk.h.inside("curl", "-sS", "-X", "PUT", "-d", "x", f"{URL}{path}")
