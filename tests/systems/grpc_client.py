@@ -73,6 +73,7 @@ def compressed():
     """A client that compresses by itself; servers must take it, and so must what is between."""
     text = b"the same again " * 10000
     expect(GET(text, timeout=WAIT, compression=grpc.Compression.Gzip) == text, "another answer")
+    expect(GET(b"packed" + text, timeout=WAIT) == b"packed" + text, "another packed answer")
 
 
 def metadata():

@@ -65,6 +65,8 @@ class Invoices(grpc.GenericRpcHandler):
             return (b"%f" % left) if left is not None else b"none"
         if message == b"shown":
             return repr(sorted(fields.items())).encode()
+        if message.startswith(b"packed"):
+            context.set_compression(grpc.Compression.Gzip)
         if message == b"half":
             context.set_code(grpc.StatusCode.DATA_LOSS)
         return message
