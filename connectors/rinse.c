@@ -108,6 +108,7 @@ put_coded(struct rinse *f, const struct rinse_space *space, struct side *to)
 		if (got != ST_OK && got != ST_END)
 			return got;
 		st = put_plain(f, str_of(plain, n), got == ST_END, space, to);
+		f->is_over = got == ST_END;
 		if (st != ST_OK || got == ST_END)
 			return st;
 		if (n == 0 && all == in.n)
@@ -127,4 +128,10 @@ rinse_put(struct rinse *f, struct str in, bool is_last, const struct rinse_space
 	if (in.n > 0 && ring_write(&f->coded, in) != in.n)
 		return ST_UPSTREAM_BAD;
 	return put_coded(f, space, to);
+}
+
+bool
+rinse_is_drained(const struct rinse *f)
+{
+	return f->inflate == NULL || f->is_over;
 }

@@ -19,6 +19,7 @@ struct rinse {
 	struct inflate *inflate; /* NULL: came plain */
 	struct ring coded;       /* came, and is not decoded yet */
 	bool is_last;            /* all of it came */
+	bool is_over;            /* all of it was decoded and put */
 	uint32_t count;          /* echoes that were overwritten */
 };
 
@@ -43,5 +44,7 @@ struct rinse_space {
 };
 enum status rinse_put(struct rinse *f, struct str in, bool is_last,
 		      const struct rinse_space *space, struct side *to) MUSTCHECK;
+/* Nothing of what came is still to be put.  A decoder may hold much of it itself. */
+bool rinse_is_drained(const struct rinse *f);
 
 #endif

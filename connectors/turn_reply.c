@@ -196,13 +196,6 @@ on_body(void *ctx, struct str view)
 	put(ctx, view, false);
 }
 
-/* All that was decoded has gone on, too. */
-static bool
-is_drained(const struct turn *t)
-{
-	return t->rinse.inflate == NULL || ring_is_empty(&t->rinse.coded);
-}
-
 static void
 put_end(struct turn *t, const struct head *trailers)
 {
@@ -232,17 +225,17 @@ on_end(void *ctx, const struct head *trailers)
 		return;
 	t->trailers = trailers;
 	t->has_end = true;
-	if (is_drained(t))
+	if (rinse_is_drained(&t->rinse))
 		put_end(t, trailers);
 }
 
 void
 turn_reply_go_on(struct turn *t)
 {
-	if (is_drained(t) || t->down_over)
+	if (rinse_is_drained(&t->rinse) || t->down_over)
 		return;
 	put(t, (struct str){ "", 0 }, false);
-	if (t->state != TURN_OVER && t->has_end && is_drained(t))
+	if (t->state != TURN_OVER && t->has_end && rinse_is_drained(&t->rinse))
 		put_end(t, t->trailers);
 }
 

@@ -1,12 +1,16 @@
 """A sandbox that tries to get at a connector's credential, or to have it used for what the connector does not allow:
 by spellings, by fields that say the same in another way, by messages with two readings, by what a host may do to an
 answer.  What goes to the company system is looked at there; what comes back is searched."""
+import ctypes
 import gzip
+import io
+import random
 import re
 import secrets
 import socket
 import ssl
 import struct
+import subprocess
 import time
 
 import h2.config
@@ -326,3 +330,38 @@ def test_nothing_around_an_answer_carries_the_credential(world):
             assert s.lower() not in text.lower().replace(b"\r\n", b""), raw
     finally:
         world.shop.raw = None
+
+
+def brotli(text):
+    out, size = ctypes.create_string_buffer(len(text) + 1024), ctypes.c_size_t(len(text) + 1024)
+    compress = ctypes.CDLL("libbrotlienc.so.1").BrotliEncoderCompress
+    assert compress(5, 22, 0, ctypes.c_size_t(len(text)), text, ctypes.byref(size), out) == 1
+    return out.raw[:size.value]
+
+
+def zstd(text):
+    return subprocess.run(["zstd", "-qc"], input=text, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("coding, code", [("br", brotli), ("zstd", zstd), ("gzip", gzip.compress)])
+def test_an_encoded_answer_comes_whole_however_slowly_it_is_taken(world, coding, code):
+    """A decoder has read all of it long before it has given all of it."""
+    dice = random.Random(1)
+    text = b"".join(dice.choices([b"%d " % dice.randrange(10**6) for _ in range(300)], k=250000))
+    coded = code(text)
+    world.shop.answer = lambda r: Answer(200, coded, [("Content-Encoding", coding)])
+    try:
+        with world.tls() as tls:
+            tls.sendall(f"GET /open/x HTTP/1.1\r\nHost: {world.authority}\r\nConnection: close\r\n\r\n".encode())
+            time.sleep(0.5)
+            got = b""
+            while piece := tls.recv(16384):
+                got += piece
+                time.sleep(0.002)
+        file, body = io.BytesIO(got.partition(b"\r\n\r\n")[2]), []
+        while size := int(file.readline(), 16):
+            body.append(file.read(size))
+            file.read(2)
+        assert b"".join(body) == text
+    finally:
+        del world.shop.answer
