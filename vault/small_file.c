@@ -85,7 +85,8 @@ small_file_stage(int dir, const char *name, struct str bytes)
 		return ST_SYSTEM;
 	bool ok = write(fd, bytes.p, bytes.n) == (ssize_t)bytes.n && fsync(fd) == 0;
 	(void)close(fd);
-	return ok ? ST_OK : ST_SYSTEM;
+	/* The name too: a vault may soon need the key that lies there. */
+	return ok && fsync(dir) == 0 ? ST_OK : ST_SYSTEM;
 }
 
 enum status

@@ -113,16 +113,19 @@ def test_a_token_that_was_got_with_it_goes_too_and_others_stay(world):
 
 def test_no_request_that_begins_afterwards_has_it(world):
     """Under load: many connections, each with its lane, ask on and on."""
-    over, gone, late = threading.Event(), [], []
+    over, gone, late, after = threading.Event(), [], [], []
 
     def run():
-        with world.connect() as s:
-            while not over.is_set():
-                begun = time.monotonic()
-                status = world.ask(s, path=f"/{begun}")
-                time.sleep(0.002)  # a connection has a thousand requests
-                if status == 200 and gone and begun > gone[0]:
-                    late.append(begun - gone[0])
+        while not over.is_set():
+            with world.connect() as s:
+                try:
+                    while not over.is_set():
+                        begun = time.monotonic()
+                        status = world.ask(s, path=f"/{begun}")
+                        if gone and begun > gone[0]:
+                            (late if status == 200 else after).append(begun - gone[0])
+                except http.client.RemoteDisconnected:
+                    pass  # a refusal may be the last answer on its connection
 
     threads = [threading.Thread(target=run) for _ in range(8)]
     for t in threads:
@@ -134,7 +137,7 @@ def test_no_request_that_begins_afterwards_has_it(world):
     over.set()
     for t in threads:
         t.join()
-    assert not late
+    assert not late and len(after) > 20
     assert not [r for r in world.api.seen if float(r.path[1:]) > gone[0]]
 
 

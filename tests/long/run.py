@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What shows only with time: leaks under a mixed load, reloads under load, long fuzzing.
 
-usage: run.py BIN_DIR [--minutes N] [--part fuzz|load|reload ...]
+usage: run.py BIN_DIR [--minutes N] [--part fuzz|load|reload|power ...]
 
 The minutes (20) are shared: half for the fuzz targets, most of the rest for the load.
   load    tunnels, HTTP, SOCKS5, DNS, refusals, nonsense and hang-ups from several clients;
           the memory of the processes must not grow and no descriptor may stay behind
   reload  100 reloads while the same load runs: not one allowed request fails
+  power   ten thousand power cuts while the vault is changed: it is the old or the new one
 Prints the figures; fails on any of them.
 """
 import argparse
@@ -338,9 +339,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin", type=pathlib.Path)
     parser.add_argument("--minutes", type=float, default=20)
-    parser.add_argument("--part", action="append", choices=["fuzz", "load", "reload"])
+    parser.add_argument("--part", action="append", choices=["fuzz", "load", "reload", "power"])
     options = parser.parse_args()
-    parts, seconds = options.part or ["load", "reload", "fuzz"], options.minutes * 60
+    parts, seconds = options.part or ["load", "reload", "power", "fuzz"], options.minutes * 60
     faults = []
     if {"load", "reload"} & set(parts):
         sys.path.insert(0, str(ROOT / "tests/flow"))
@@ -357,6 +358,9 @@ def main():
             soak.close()
         print("\n".join(soak.figures), flush=True)
         faults += soak.faults
+    if "power" in parts:
+        done = subprocess.run([options.bin.resolve() / "test_vault_power"], env={**os.environ, "SG_POWER": "30"}, timeout=3600)
+        faults += ["power"] if done.returncode else []
     if "fuzz" in parts:
         faults += fuzz(options.bin.resolve(), seconds * 0.5)
     for fault in faults:
