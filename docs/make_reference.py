@@ -50,6 +50,19 @@ ADDRESS:PORT, or [ADDRESS]:PORT for IPv6.
 .TP
 .B tproxy
 true: TPROXY instead of REDIRECT; for transparent listeners.
+.TP
+.B tls
+A proxy listener with
+.B tls
+speaks TLS itself, 1.2 and 1.3, with h2 and http/1.1: clients name it with https://, and tokens
+may come from other machines. A mapping:
+.B names
+lists the host names and addresses that clients connect to; no patterns, at most 16. Without it
+the name is the address, unless that is 0.0.0.0 or [::]. There is no certificate file: the
+certificate is made under the gateway's own authority
+.RB ( "sandgate ca export" ),
+and made anew before it expires and after
+.BR "sandgate ca rotate" .
 .SH SANDBOXES
 .B sandboxes
 is a list of mappings: who there is.
@@ -467,7 +480,7 @@ def structure():
     return {
         "listeners": {"type": "array", "items": mapping({
             "name": text, "kind": {"enum": ["transparent", "proxy", "dns"]}, "address": text,
-            "tproxy": {"type": "boolean"}}, ["name", "kind", "address"])},
+            "tproxy": {"type": "boolean"}, "tls": mapping({"names": words})}, ["name", "kind", "address"])},
         "sandboxes": {"type": "array", "items": mapping({
             "id": text, "source": several(text, 8), "token_sha256": {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}, "token": text,
             "user": text, "agent": text, "session": text, "tenant": text, "policy": text,

@@ -44,6 +44,20 @@ print_counts(const char *title, json_t *counts)
 }
 
 static void
+print_listener(const json_t *l)
+{
+	json_t *tls = json_object_get(l, "tls"), *name;
+	size_t i;
+
+	(void)printf("listener %-12s %-12s %s port %lld", options_text(l, "name"),
+		     options_text(l, "kind"), options_text(l, "address"),
+		     number(l, "port"));
+	json_array_foreach(tls, i, name)(void)
+		printf("%s%s", i > 0 ? ", " : ", TLS as ", json_string_value(name));
+	(void)printf("\n");
+}
+
+static void
 print(const json_t *all)
 {
 	const json_t *l;
@@ -52,9 +66,7 @@ print(const json_t *all)
 	(void)printf("sandgate %s, %s, generation %lld, %lld attached\n",
 		     options_text(all, "version"), options_text(all, "state"),
 		     number(all, "generation"), number(all, "attached"));
-	json_array_foreach(json_object_get(all, "listeners"), i, l)(void) printf(
-		"listener %-12s %-12s %s port %lld\n", options_text(l, "name"),
-		options_text(l, "kind"), options_text(l, "address"), number(l, "port"));
+	json_array_foreach(json_object_get(all, "listeners"), i, l) print_listener(l);
 	print_roles(json_object_get(all, "roles"));
 	print_counts("counters", json_object_get(all, "counters"));
 	print_counts("refusals", json_object_get(all, "refusals"));

@@ -23,6 +23,16 @@ put_roles(struct buf *b, const struct super *s)
 	}
 }
 
+/* Of its certificate; none: no TLS. */
+static void
+put_names(struct buf *b, const struct image *im, const struct image_listener *l)
+{
+	for (uint32_t i = 0; i < l->names_n; i++) {
+		buf_put(b, i > 0 ? STR(",") : STR(""));
+		buf_put_json(b, image_word(im, l->names + i));
+	}
+}
+
 static void
 put_listeners(struct buf *b, const struct super *s)
 {
@@ -36,8 +46,10 @@ put_listeners(struct buf *b, const struct super *s)
 		buf_put_json(b, image_str(s->policy.image, in[i].name));
 		buf_putf(b, ",\"kind\":\"%s\",\"address\":\"", kinds[in[i].kind & 3]);
 		addr_put(b, &in[i].addr);
-		buf_putf(b, "\",\"port\":%u,\"sockets\":%zu}", in[i].port,
+		buf_putf(b, "\",\"port\":%u,\"sockets\":%zu,\"tls\":[", in[i].port,
 			 s->listeners.of[i].fds_n);
+		put_names(b, s->policy.image, &in[i]);
+		buf_put(b, STR("]}"));
 	}
 }
 

@@ -281,6 +281,12 @@ def test_the_certificate_has_the_names_of_the_listener(world):
     assert row["listener"] == "secure" and row["detail"] == "for a listener"
 
 
+def test_status_tells_which_listeners_speak_tls(world):
+    told = {l["name"]: l["tls"] for l in world.status()["listeners"]}
+    assert told["secure"] == [GATE, "127.0.0.1", "localhost"] and told["proxy"] == []
+    assert f"TLS as {GATE}, 127.0.0.1, localhost" in world.cli("status").stdout
+
+
 def test_protocols_are_chosen_from_ours(world):
     for offered, want in (("h2", "http/1.1"), "h2"), (("http/1.1",), "http/1.1"), ((), None):
         with world.connect(context=world.context(offered)) as sock:
