@@ -19,6 +19,7 @@ import urllib.parse
 import zlib
 from xml.sax.saxutils import escape
 
+import brotli
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding
@@ -102,6 +103,7 @@ class Echo(System):
     codings = {
         "gzip": gzip.compress,
         "deflate": zlib.compress,
+        "br": brotli.compress,
         "zstd": lambda b: subprocess.run(["zstd", "-qc"], input=b, capture_output=True, check=True).stdout,
     }
 
