@@ -325,15 +325,19 @@ class Connector(Role):
         theirs, _ = self.gate.accept()
         return ours, theirs
 
-    def open(self, name="tracker", source="127.0.0.5", generation=None):
-        """(status, lane, both ends of the sandbox's connection)"""
+    def open_bare(self, name="tracker", source="127.0.0.5", generation=None):
+        """(status, our end of the lane, both ends of the sandbox's connection)"""
         ends = self.sandbox(source)
         ours, theirs = socket.socketpair()
         body, _ = self.lines["WORKER"].call(
             "LANE", str16(name) + struct.pack("!Q", generation or self.generation),
             [theirs.fileno(), ends[1].fileno()])
         theirs.close()
-        status = STATUS[Wire(body).get("H")]
+        return STATUS[Wire(body).get("H")], ours, ends
+
+    def open(self, *args, **more):
+        """The same, with the lane as one that is spoken on."""
+        status, ours, ends = self.open_bare(*args, **more)
         return status, Lane(ours) if status == "OK" else None, ends
 
     def lane(self, *args, **more):

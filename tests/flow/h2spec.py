@@ -75,13 +75,19 @@ def together(data):
     return [data]
 
 
+def waits(sock):
+    """Has TLS read ahead?"""
+    return getattr(sock, "pending", int)() > 0
+
+
 class Relay:
     """Bytes in, what connect() gives out: h2spec knows no proxies.  The way in which the client's bytes go on is one
     of the three above: whether an answer or the next frame is first must make no difference."""
 
-    def __init__(self, address, port, connect, way=as_they_come):
+    def __init__(self, address, port, connect, way=as_they_come, context=None):
         self.connect = connect
         self.way = way
+        self.context = context  # of TLS that ends here
         self.server = socket.create_server((address, port))
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
@@ -96,6 +102,8 @@ class Relay:
 
     def join(self, client):
         try:
+            if self.context:
+                client = self.context.wrap_socket(client, server_side=True)
             host = self.connect()
         except OSError:
             client.close()
@@ -108,7 +116,7 @@ class Relay:
 
     def take(self, client):
         data = client.recv(65536)
-        while data and self.way is together and select.select([client], [], [], PAUSE)[0]:
+        while data and self.way is together and (waits(client) or select.select([client], [], [], PAUSE)[0]):
             more = client.recv(65536)
             if not more:
                 break
@@ -116,7 +124,7 @@ class Relay:
         return data
 
     def pump(self, client, host):
-        ready = [host] if getattr(host, "pending", int)() else select.select([client, host], [], [], 10)[0]
+        ready = [s for s in (client, host) if waits(s)] or select.select([client, host], [], [], 10)[0]
         try:
             for source in ready:
                 data = source.recv(65536) if source is host else self.take(client)
@@ -128,8 +136,18 @@ class Relay:
                 if not data:
                     return False
         except OSError:
+            self.last_words(client, host)
             return False
         return bool(ready)
+
+    @staticmethod
+    def last_words(client, host):
+        """A host that takes nothing more may have said why."""
+        try:
+            while data := host.recv(65536):
+                client.sendall(data)
+        except OSError:
+            pass
 
     def close(self):
         self.server.shutdown(socket.SHUT_RDWR)
