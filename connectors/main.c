@@ -47,7 +47,8 @@ connector_now_s(void)
 void
 connector_check_drained(struct connector *all)
 {
-	if (!all->is_draining || all->is_drained || !list_is_empty(&all->lanes))
+	if (!all->is_draining || all->is_drained || !list_is_empty(&all->lanes) ||
+	    !stores_are_drained(all))
 		return;
 	all->is_drained = true;
 	loop_timer_clear(&all->drain);
@@ -241,6 +242,7 @@ on_drain_over(void *ctx)
 
 	list_each_safe (it, &all->lanes)
 		lane_end(LIST_OF(it, struct lane, link));
+	stores_done(all);
 	connector_check_drained(all);
 }
 
@@ -254,6 +256,7 @@ on_drain(void *ctx, uint32_t deadline_ms, uint32_t seq)
 	all->drain_seq = seq;
 	loop_timer_set(&all->drain, deadline_ms);
 	lanes_drain(all);
+	stores_drain(all);
 	connector_check_drained(all);
 }
 

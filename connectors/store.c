@@ -193,6 +193,29 @@ stores_revoke(struct connector *all, bool (*fn)(const void *ctx, uint32_t connec
 }
 
 void
+stores_drain(struct connector *all)
+{
+	list_each (it, &all->stores) {
+		struct store *s = LIST_OF(it, struct store, link);
+		store_call_stop(s);
+		s->state = STORE_IDLE;
+		s->is_over = true;
+		/* What an operator made is an operator's to take back. */
+		if (s->has_token && s->at->login != STORE_TOKEN)
+			store_call(s, STORE_REVOKE);
+	}
+}
+
+bool
+stores_are_drained(const struct connector *all)
+{
+	list_each (it, &all->stores)
+		if (LIST_OF(it, struct store, link)->state != STORE_IDLE)
+			return false;
+	return true;
+}
+
+void
 stores_done(struct connector *all)
 {
 	list_each_safe (it, &all->stores)

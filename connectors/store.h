@@ -32,6 +32,10 @@ void stores_renew(struct connector *all);
 /* What they log in with was changed: log in anew.  As lents_revoke(). */
 void stores_revoke(struct connector *all,
 		   bool (*fn)(const void *ctx, uint32_t connector), const void *ctx);
+/* The end: tokens that a login brought are given back.  connector_check_drained() follows,
+ * once or more often. */
+void stores_drain(struct connector *all);
+bool stores_are_drained(const struct connector *all);
 void stores_done(struct connector *all);
 
 /* After the next round; fn comes once, never from inside.  ST_NOT_FOUND: no source that is

@@ -5,6 +5,7 @@
 enum { TARGET_MAX = 2048, LOGIN_MAX = 64 * 1024 };
 
 static const struct str self = { "/v1/auth/token/lookup-self", 26 };
+static const struct str revoke_self = { "/v1/auth/token/revoke-self", 26 };
 static const struct str renew = { "/v1/auth/token/renew-self", 25 };
 
 void
@@ -48,6 +49,8 @@ put_target(const struct store *s, struct buf *b)
 		buf_put(b, self);
 	} else if (s->what == STORE_RENEW) {
 		buf_put(b, renew);
+	} else if (s->what == STORE_REVOKE) {
+		buf_put(b, revoke_self);
 	} else if (s->what == STORE_LOGIN) {
 		buf_put(b, STR("/v1/auth/"));
 		buf_put(b, image_str(image(s), s->at->login_mount));
@@ -88,6 +91,12 @@ set_target(struct store *s)
 	return policy_upstream(image(s), s->at->connector, &s->uri.dest);
 }
 
+static bool
+is_post(const struct store *s)
+{
+	return s->what != STORE_SELF && s->what != STORE_READ;
+}
+
 static void
 put_body(struct store *s)
 {
@@ -98,7 +107,7 @@ put_body(struct store *s)
 		lease_views(&s->lease, parts);
 		kv_put_login(&s->body, s->at->login == STORE_APPROLE,
 			     image_str(image(s), s->at->role), parts[AUTH_PART_SECRET]);
-	} else if (s->what == STORE_RENEW) {
+	} else if (is_post(s)) {
 		cred_put(&s->body, STR("{}"));
 	}
 }
@@ -127,14 +136,14 @@ static void
 set_frame(struct store *s)
 {
 	struct head *h = &s->head;
-	bool is_post = s->what == STORE_LOGIN || s->what == STORE_RENEW;
+	bool posts = is_post(s);
 
-	h->method = is_post ? STR("POST") : STR("GET");
-	h->method_id = is_post ? METHOD_POST : METHOD_GET;
+	h->method = posts ? STR("POST") : STR("GET");
+	h->method_id = posts ? METHOD_POST : METHOD_GET;
 	h->minor = 1;
 	h->is_persistent = true;
-	h->body = is_post ? BODY_LENGTH : BODY_NONE;
-	h->has_length = is_post;
+	h->body = posts ? BODY_LENGTH : BODY_NONE;
+	h->has_length = posts;
 	h->length = s->body.len;
 }
 
@@ -294,7 +303,8 @@ store_call(struct store *s, enum store_what what)
 	s->state = STORE_CALL;
 	s->what = what;
 	loop_timer_init(&s->timer, s->all->loop, on_timeout, s);
-	loop_timer_set(&s->timer, STORE_CALL_MS);
+	loop_timer_set(&s->timer,
+		       what == STORE_REVOKE ? STORE_REVOKE_MS : STORE_CALL_MS);
 	st = make_request(s);
 	const struct upstream_wish wish = {
 		.connector = s->at->connector,

@@ -16,10 +16,11 @@
 
 enum store_state { STORE_IDLE, STORE_LEASE, STORE_CALL, STORE_SUPPLY };
 
-enum store_what { STORE_LOGIN, STORE_SELF, STORE_RENEW, STORE_READ };
+enum store_what { STORE_LOGIN, STORE_SELF, STORE_RENEW, STORE_READ, STORE_REVOKE };
 
 enum {
 	STORE_CALL_MS = 10000,
+	STORE_REVOKE_MS = 2000,
 	STORE_PAUSE_MS = 1000, /* doubled with each round that fails */
 	STORE_PAUSE_MAX_MS = 30000,
 	STORE_SPACE = 64 * 1024
@@ -40,6 +41,7 @@ struct store {
 	uint64_t renew_ms, end_ms; /* of it; 0: never */
 	uint64_t full_s;           /* that the login lent it for */
 	bool has_token;
+	bool is_over; /* nothing is read any more */
 
 	/* of the round */
 	size_t item;     /* at->items_n: all are read */

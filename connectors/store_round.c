@@ -229,6 +229,17 @@ was_read(struct store *s, enum status st)
 	kv_value_done(&v);
 }
 
+/* Given back or not: it was tried. */
+static void
+revoked(struct store *s, enum status st)
+{
+	(void)st;
+	store_call_stop(s);
+	store_drop_token(s);
+	s->state = STORE_IDLE;
+	connector_check_drained(s->all);
+}
+
 void
 store_supplied(struct store *s, enum status st)
 {
@@ -249,10 +260,9 @@ void
 store_answered(struct store *s, enum status st)
 {
 	static void (*const heard[])(struct store * s, enum status st) = {
-		[STORE_LOGIN] = logged_in,
-		[STORE_SELF] = looked_up,
-		[STORE_RENEW] = renewed,
-		[STORE_READ] = was_read,
+		[STORE_LOGIN] = logged_in, [STORE_SELF] = looked_up,
+		[STORE_RENEW] = renewed,   [STORE_READ] = was_read,
+		[STORE_REVOKE] = revoked,
 	};
 
 	if (st == ST_OK)
@@ -332,6 +342,8 @@ next_item(struct store *s)
 void
 store_step(struct store *s)
 {
+	if (s->is_over)
+		return;
 	s->http = 0;
 	if (now(s) >= s->round_ms)
 		begin_round(s);

@@ -6,7 +6,7 @@
 
 /*
  * The end, in steps.  Those who serve sandboxes finish what runs, then go; then those
- * whom they ask; the ledger drains all rings when no one writes any more, and goes
+ * whom they ask, connectors that give back their tokens first; the ledger drains all rings when no one writes any more, and goes
  * before the keeper, which signs its last head.
  */
 #define BIT(r) (1u << ROLE_##r)
@@ -14,13 +14,10 @@ static const struct drain_step {
 	unsigned roles;
 	bool is_asked; /* DRAIN, and wait for the answer; else the line closes */
 } steps[] = {
-	{ BIT(WORKER) | BIT(DNS), true },
-	{ BIT(WORKER) | BIT(DNS), false },
-	{ BIT(CONTROL) | BIT(CONNECTOR), false },
-	{ BIT(DIALER), false },
-	{ BIT(LEDGER), true },
-	{ BIT(LEDGER), false },
-	{ BIT(KEEPER), false },
+	{ BIT(WORKER) | BIT(DNS), true }, { BIT(WORKER) | BIT(DNS), false },
+	{ BIT(CONNECTOR), true },         { BIT(CONTROL) | BIT(CONNECTOR), false },
+	{ BIT(DIALER), false },           { BIT(LEDGER), true },
+	{ BIT(LEDGER), false },           { BIT(KEEPER), false },
 };
 #undef BIT
 

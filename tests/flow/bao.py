@@ -129,7 +129,7 @@ class Bao(System):
             return self.login(r, login[1])
         found = r.one("x-vault-token")
         token = self.tokens.get(found)
-        if r.path == "/v1/auth/token/renew-self":
+        if r.path in ("/v1/auth/token/renew-self", "/v1/auth/token/revoke-self"):
             self.read_object(r, set())
         elif r.method != "GET" or r.read():
             raise Wrong(f"{r.method} {r.target} with a body of {len(r.read())}")
@@ -138,6 +138,9 @@ class Bao(System):
         token.uses += 1
         if r.path == "/v1/auth/token/renew-self":
             return self.renew(found, token)
+        if r.path == "/v1/auth/token/revoke-self":
+            del self.tokens[found]
+            return Answer(204, b"")
         if r.path == "/v1/auth/token/lookup-self":
             return self.yes({"id": found, "ttl": token.left(), "renewable": token.renewable, "creation_ttl": token.ttl})
         return self.read(r)

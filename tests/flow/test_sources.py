@@ -307,6 +307,23 @@ def test_a_keeper_and_a_reader_that_died_come_back(world):
         w.gets(FIRST, 20)
 
 
+def test_at_its_end_it_gives_back_what_a_login_brought(world):
+    w = world().approle()
+    w.gets(FIRST)
+    assert len(w.bao.tokens) == 1
+    w.g.stop()
+    assert not w.bao.tokens
+
+
+def test_a_source_that_hangs_holds_up_no_end(world):
+    w = world().approle()
+    w.gets(FIRST)
+    w.bao.slow_s = 30
+    begun = time.monotonic()
+    w.g.stop()
+    assert time.monotonic() - begun < 8
+
+
 def test_a_reload_reads_anew_and_keeps_the_token(world):
     w = world().approle()
     w.gets(FIRST)
