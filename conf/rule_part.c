@@ -15,14 +15,24 @@ enum {
 	NARROW_6 = 7
 };
 
-/* An empty list would silently mean "no condition": the opposite of what it says. */
+struct part { /* one list of a rule */
+	enum image_section table;
+	build_field_fn fn; /* puts one item there; ctx is the rule_context */
+};
+
+/* *first and *n say where its items are. */
 static void
-check_empty(struct build *b, const struct node *n)
+put_list(struct build *b, const struct node *list, struct rule_context *c,
+	 struct part part, uint32_t *first, uint32_t *n)
 {
-	if (n->kind == NODE_LIST && n->n == 0)
-		report_error(b->report, n->at,
+	/* It would silently mean "no condition": the opposite of what it says. */
+	if (list->kind == NODE_LIST && list->n == 0)
+		report_error(b->report, list->at,
 			     "`%.*s` is empty; list something or leave it out",
-			     STR_ARG(n->key));
+			     STR_ARG(list->key));
+	*first = draft_count(b->draft, part.table);
+	build_items(b, list, part.fn, c);
+	*n = draft_count(b->draft, part.table) - *first;
 }
 
 static void
@@ -50,10 +60,8 @@ rule_part_hosts(struct build *b, const struct node *n, void *ctx)
 	struct rule_context *c = ctx;
 
 	c->has_hosts = true;
-	check_empty(b, n);
-	c->rule.hosts = draft_count(b->draft, IMAGE_PATTERNS);
-	build_items(b, n, on_host, c);
-	c->rule.hosts_n = draft_count(b->draft, IMAGE_PATTERNS) - c->rule.hosts;
+	put_list(b, n, c, (struct part){ IMAGE_PATTERNS, on_host }, &c->rule.hosts,
+		 &c->rule.hosts_n);
 }
 
 /* A range inside that of a metadata service, or one of it and little else. */
@@ -97,10 +105,8 @@ rule_part_cidrs(struct build *b, const struct node *n, void *ctx)
 	struct rule_context *c = ctx;
 
 	c->has_cidrs = true;
-	check_empty(b, n);
-	c->rule.cidrs = draft_count(b->draft, IMAGE_CIDRS);
-	build_items(b, n, on_cidr, c);
-	c->rule.cidrs_n = draft_count(b->draft, IMAGE_CIDRS) - c->rule.cidrs;
+	put_list(b, n, c, (struct part){ IMAGE_CIDRS, on_cidr }, &c->rule.cidrs,
+		 &c->rule.cidrs_n);
 }
 
 static void
@@ -126,10 +132,8 @@ rule_part_addresses(struct build *b, const struct node *n, void *ctx)
 {
 	struct rule_context *c = ctx;
 
-	check_empty(b, n);
-	c->rule.addresses = draft_count(b->draft, IMAGE_CIDRS);
-	build_items(b, n, on_address, c);
-	c->rule.addresses_n = draft_count(b->draft, IMAGE_CIDRS) - c->rule.addresses;
+	put_list(b, n, c, (struct part){ IMAGE_CIDRS, on_address }, &c->rule.addresses,
+		 &c->rule.addresses_n);
 }
 
 static void
@@ -148,10 +152,8 @@ rule_part_ports(struct build *b, const struct node *n, void *ctx)
 	struct rule_context *c = ctx;
 
 	c->ports = n;
-	check_empty(b, n);
-	c->rule.ports = draft_count(b->draft, IMAGE_PORTS);
-	build_items(b, n, on_port, c);
-	c->rule.ports_n = draft_count(b->draft, IMAGE_PORTS) - c->rule.ports;
+	put_list(b, n, c, (struct part){ IMAGE_PORTS, on_port }, &c->rule.ports,
+		 &c->rule.ports_n);
 }
 
 static void
@@ -206,10 +208,8 @@ rule_part_methods(struct build *b, const struct node *n, void *ctx)
 {
 	struct rule_context *c = ctx;
 
-	check_empty(b, n);
-	c->rule.methods = draft_count(b->draft, IMAGE_WORDS);
-	build_items(b, n, on_method, NULL);
-	c->rule.methods_n = draft_count(b->draft, IMAGE_WORDS) - c->rule.methods;
+	put_list(b, n, c, (struct part){ IMAGE_WORDS, on_method }, &c->rule.methods,
+		 &c->rule.methods_n);
 }
 
 static const char *
@@ -258,10 +258,8 @@ rule_part_paths(struct build *b, const struct node *n, void *ctx)
 {
 	struct rule_context *c = ctx;
 
-	check_empty(b, n);
-	c->rule.paths = draft_count(b->draft, IMAGE_WORDS);
-	build_items(b, n, on_path, NULL);
-	c->rule.paths_n = draft_count(b->draft, IMAGE_WORDS) - c->rule.paths;
+	put_list(b, n, c, (struct part){ IMAGE_WORDS, on_path }, &c->rule.paths,
+		 &c->rule.paths_n);
 }
 
 /* A key as it is after decoding: matched against decoded keys. */
@@ -287,10 +285,8 @@ rule_part_query(struct build *b, const struct node *n, void *ctx)
 {
 	struct rule_context *c = ctx;
 
-	check_empty(b, n);
-	c->rule.query = draft_count(b->draft, IMAGE_WORDS);
-	build_items(b, n, on_query, NULL);
-	c->rule.query_n = draft_count(b->draft, IMAGE_WORDS) - c->rule.query;
+	put_list(b, n, c, (struct part){ IMAGE_WORDS, on_query }, &c->rule.query,
+		 &c->rule.query_n);
 }
 
 static void
@@ -319,11 +315,8 @@ rule_part_countries(struct build *b, const struct node *n, void *ctx)
 {
 	struct rule_context *c = ctx;
 
-	check_empty(b, n);
-	c->rule.countries = draft_count(b->draft, IMAGE_COUNTRIES);
-	build_items(b, n, on_country, NULL);
-	c->rule.countries_n =
-		draft_count(b->draft, IMAGE_COUNTRIES) - c->rule.countries;
+	put_list(b, n, c, (struct part){ IMAGE_COUNTRIES, on_country },
+		 &c->rule.countries, &c->rule.countries_n);
 }
 
 static void
@@ -352,8 +345,6 @@ rule_part_asns(struct build *b, const struct node *n, void *ctx)
 {
 	struct rule_context *c = ctx;
 
-	check_empty(b, n);
-	c->rule.asns = draft_count(b->draft, IMAGE_ASNS);
-	build_items(b, n, on_asn, NULL);
-	c->rule.asns_n = draft_count(b->draft, IMAGE_ASNS) - c->rule.asns;
+	put_list(b, n, c, (struct part){ IMAGE_ASNS, on_asn }, &c->rule.asns,
+		 &c->rule.asns_n);
 }
