@@ -3,9 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "proxy/cli/ledger_heads.h"
+#include "proxy/cli/ledger_walk.h"
 #include "proxy/io/row.h"
-#include "proxy/io/sql.h"
 
 struct segment {
 	uint64_t number, first, last; /* last 0: open */
@@ -13,26 +12,8 @@ struct segment {
 	bool is_dropped;
 };
 
-struct head {
-	uint64_t seq, segment;
-	struct chain_hash link;
-	bool is_end, is_there;
-};
-
-struct walk {
-	uint64_t logged_to; /* the last place in heads.log when we began */
-	sqlite3 *db;
-	sqlite3_stmt *heads, *row;
-	struct head head; /* the next one to meet */
-	uint64_t signed_to, last_head;
-	struct ledger_keys keys;
-	struct verify_result *r;
-};
-
-/* Keep the first misfit only; always false, so that a check can return it. */
-PRINTF(4, 5)
-static bool
-misfit(struct walk *w, uint64_t first, uint64_t last, const char *fmt, ...)
+bool
+walk_misfit(struct walk *w, uint64_t first, uint64_t last, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -46,8 +27,6 @@ misfit(struct walk *w, uint64_t first, uint64_t last, const char *fmt, ...)
 	w->r->last = last < first ? first : last;
 	return false;
 }
-
-#define LL(v) ((unsigned long long)(v))
 
 /* The next signed place; one that isn't signed by the keeper is a misfit at once. */
 static bool
@@ -64,16 +43,17 @@ next_head(struct walk *w)
 			  .is_there = true };
 	struct str sig = sql_get_bytes(w->heads, 4), key = sql_get_bytes(w->heads, 5);
 	if (!chain_from(sql_get_bytes(w->heads, 3), &h.link))
-		return misfit(w, after, h.seq,
-			      "the signed head at row %llu is malformed", LL(h.seq));
+		return walk_misfit(w, after, h.seq,
+				   "the signed head at row %llu is malformed",
+				   LL(h.seq));
 	if (!ledger_keys_has(&w->keys, key))
-		return misfit(
+		return walk_misfit(
 			w, after, h.seq,
 			"the head at row %llu is signed with a key that is not in "
 			"keeper.pub",
 			LL(h.seq));
 	if (!chain_is_signed(h.segment, &h.link, sig, key))
-		return misfit(
+		return walk_misfit(
 			w, after, h.seq,
 			"the signature of the head at row %llu is not the keeper's",
 			LL(h.seq));
@@ -92,9 +72,9 @@ meet_head(struct walk *w, uint64_t seq, uint64_t segment, const struct chain_has
 	if (w->head.seq < seq) /* of a place inside a dropped segment */
 		return next_head(w) && meet_head(w, seq, segment, link);
 	if (w->head.segment != segment || !chain_eq(&w->head.link, link))
-		return misfit(w, after, seq,
-			      "what was signed at row %llu is not what is there",
-			      LL(seq));
+		return walk_misfit(w, after, seq,
+				   "what was signed at row %llu is not what is there",
+				   LL(seq));
 	w->r->signatures++;
 	w->signed_to = seq;
 	return next_head(w);
@@ -118,11 +98,12 @@ payload_fits(struct walk *w, sqlite3_stmt *q, uint64_t seq,
 	struct row r;
 
 	if (!chain_eq(&real, digest))
-		return misfit(w, seq, seq, "row %llu: its content was changed",
-			      LL(seq));
+		return walk_misfit(w, seq, seq, "row %llu: its content was changed",
+				   LL(seq));
 	if (row_get(bytes, &r) == ST_OK && !columns_match(q, &r))
-		return misfit(w, seq, seq, "row %llu: what it is found by was changed",
-			      LL(seq));
+		return walk_misfit(w, seq, seq,
+				   "row %llu: what it is found by was changed",
+				   LL(seq));
 	return true;
 }
 
@@ -133,25 +114,27 @@ row_fits(struct walk *w, sqlite3_stmt *q, uint64_t seq, struct chain_hash *link)
 	uint64_t number = sql_get_u64(q, 0);
 
 	if (number != seq)
-		return misfit(w, seq, number > seq ? number - 1 : seq,
-			      "row %llu is missing", LL(seq));
+		return walk_misfit(w, seq, number > seq ? number - 1 : seq,
+				   "row %llu is missing", LL(seq));
 	if (!chain_from(sql_get_bytes(q, 5), &digest) ||
 	    !chain_from(sql_get_bytes(q, 6), &have))
-		return misfit(w, seq, seq, "row %llu: its hashes are malformed",
-			      LL(seq));
+		return walk_misfit(w, seq, seq, "row %llu: its hashes are malformed",
+				   LL(seq));
 	if (!sql_is_null(q, 4)) {
 		if (!payload_fits(w, q, seq, &digest))
 			return false;
 	} else if (sql_is_null(q, 7) || !sql_is_null(q, 1) || !sql_is_null(q, 2) ||
 		   !sql_is_null(q, 3)) {
-		return misfit(w, seq, seq, "row %llu: its content is gone", LL(seq));
+		return walk_misfit(w, seq, seq, "row %llu: its content is gone",
+				   LL(seq));
 	} else {
 		w->r->erased++;
 	}
 	*link = chain_link(link, seq, &digest);
 	if (!chain_eq(link, &have))
-		return misfit(w, seq, seq, "row %llu does not follow the row before it",
-			      LL(seq));
+		return walk_misfit(w, seq, seq,
+				   "row %llu does not follow the row before it",
+				   LL(seq));
 	return true;
 }
 
@@ -182,7 +165,7 @@ erasure_fits(struct walk *w, uint64_t record, uint64_t first, uint64_t last,
 	if (record == 0 || (record > last && get_record(w, record, ROW_ERASED, &e) &&
 			    e.count == found->count && chain_eq(&e.list, &found->list)))
 		return true;
-	return misfit(
+	return walk_misfit(
 		w, first, last,
 		"rows from %llu to %llu lost content, and row %llu does not say so",
 		LL(first), LL(last), LL(record));
@@ -201,7 +184,7 @@ erasures_fit(struct walk *w)
 			"SELECT erased, seq FROM rows WHERE erased IS NOT NULL"
 			" ORDER BY erased, seq",
 			&q) != ST_OK)
-		return misfit(w, 1, w->r->tip.seq, "the rows can't be read");
+		return walk_misfit(w, 1, w->r->tip.seq, "the rows can't be read");
 	while (sql_next(q) == ST_OK) {
 		if (sql_get_u64(q, 0) != record) {
 			if (!erasure_fits(w, record, first, last, &found))
@@ -229,7 +212,7 @@ walk_rows(struct walk *w, const struct segment *g)
 			"SELECT seq, id, denial, sandbox, payload, digest, link, erased"
 			" FROM rows WHERE seq BETWEEN ? AND ? ORDER BY seq",
 			&q) != ST_OK)
-		return misfit(w, seq, to, "the rows can't be read");
+		return walk_misfit(w, seq, to, "the rows can't be read");
 	sql_u64(q, 1, g->first);
 	sql_u64(q, 2, to);
 	enum status st;
@@ -241,13 +224,14 @@ walk_rows(struct walk *w, const struct segment *g)
 		seq++;
 	}
 	if (st != ST_END)
-		return misfit(w, seq, to, "the rows from %llu on can't be read",
-			      LL(seq));
+		return walk_misfit(w, seq, to, "the rows from %llu on can't be read",
+				   LL(seq));
 	if (g->last != 0 && seq != g->last + 1)
-		return misfit(w, seq, g->last, "row %llu is missing", LL(seq));
+		return walk_misfit(w, seq, g->last, "row %llu is missing", LL(seq));
 	if (g->last != 0 && !chain_eq(&link, &g->end))
-		return misfit(w, w->signed_to + 1, g->last,
-			      "segment %llu does not end as it says", LL(g->number));
+		return walk_misfit(w, w->signed_to + 1, g->last,
+				   "segment %llu does not end as it says",
+				   LL(g->number));
 	return true;
 }
 
@@ -258,17 +242,18 @@ walk_dropped(struct walk *w, const struct segment *g)
 	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
 
 	if (w->r->dropped != w->r->segments - 1)
-		return misfit(w, g->first, g->last,
-			      "segment %llu was dropped, but older ones were not",
-			      LL(g->number));
+		return walk_misfit(w, g->first, g->last,
+				   "segment %llu was dropped, but older ones were not",
+				   LL(g->number));
 	if (sql_prepare(w->db, "SELECT 1 FROM rows WHERE seq BETWEEN ? AND ? LIMIT 1",
 			&q) != ST_OK)
-		return misfit(w, g->first, g->last, "the rows can't be read");
+		return walk_misfit(w, g->first, g->last, "the rows can't be read");
 	sql_u64(q, 1, g->first);
 	sql_u64(q, 2, g->last);
 	if (sql_next(q) != ST_END)
-		return misfit(w, g->first, g->last,
-			      "segment %llu was dropped, but has rows", LL(g->number));
+		return walk_misfit(w, g->first, g->last,
+				   "segment %llu was dropped, but has rows",
+				   LL(g->number));
 	w->r->dropped++;
 	w->r->tip = (struct verify_place){ g->last, g->end };
 	return meet_head(w, g->last, g->number, &g->end);
@@ -281,12 +266,12 @@ segment_joins(struct walk *w, const struct segment *g, bool was_open)
 
 	if (was_open || g->number != w->r->segments || g->first != tip->seq + 1 ||
 	    !chain_eq(&g->prev, &tip->link))
-		return misfit(w, tip->seq + 1, g->first,
-			      "segment %llu does not join the one before it",
-			      LL(g->number));
+		return walk_misfit(w, tip->seq + 1, g->first,
+				   "segment %llu does not join the one before it",
+				   LL(g->number));
 	if (g->is_dropped && g->last < g->first)
-		return misfit(w, g->first, g->first, "segment %llu has no end",
-			      LL(g->number));
+		return walk_misfit(w, g->first, g->first, "segment %llu has no end",
+				   LL(g->number));
 	return true;
 }
 
@@ -298,8 +283,8 @@ end_is_signed(struct walk *w, const struct segment *g, bool is_open)
 	if (is_open || g->is_dropped || g->last > w->last_head ||
 	    w->signed_to == g->last)
 		return true;
-	return misfit(w, w->signed_to + 1, g->last,
-		      "the signature of segment %llu is gone", LL(g->number));
+	return walk_misfit(w, w->signed_to + 1, g->last,
+			   "the signature of segment %llu is gone", LL(g->number));
 }
 
 static bool
@@ -329,14 +314,14 @@ drops_are_told(struct walk *w, uint64_t segment, uint64_t last)
 			"SELECT payload FROM rows WHERE payload IS NOT NULL"
 			" ORDER BY seq",
 			&q) != ST_OK)
-		return misfit(w, 1, last, "the rows can't be read");
+		return walk_misfit(w, 1, last, "the rows can't be read");
 	while (sql_next(q) == ST_OK)
 		if (row_get(sql_get_bytes(q, 0), &r) == ST_OK &&
 		    r.kind == ROW_DROPPED && chain_get_erasure(r.detail, &e) &&
 		    e.segment == segment)
 			return true;
-	return misfit(w, 1, last, "segment %llu was dropped, and no row says so",
-		      LL(segment));
+	return walk_misfit(w, 1, last, "segment %llu was dropped, and no row says so",
+			   LL(segment));
 }
 
 static bool
@@ -351,7 +336,7 @@ walk_all(struct walk *w)
 		    "SELECT segment, first_seq, prev_link, last_seq, last_link, dropped"
 		    " FROM segments ORDER BY segment",
 		    &q) != ST_OK)
-		return misfit(w, 1, 1, "the segments can't be read");
+		return walk_misfit(w, 1, 1, "the segments can't be read");
 	while (sql_next(q) == ST_OK) {
 		struct segment g = { .number = sql_get_u64(q, 0),
 				     .first = sql_get_u64(q, 1),
@@ -359,21 +344,21 @@ walk_all(struct walk *w)
 				     .is_dropped = sql_get_u64(q, 5) != 0 };
 		if (!chain_from(sql_get_bytes(q, 2), &g.prev) ||
 		    (g.last != 0 && !chain_from(sql_get_bytes(q, 4), &g.end)))
-			return misfit(w, w->r->tip.seq + 1, g.first,
-				      "segment %llu is malformed", LL(g.number));
+			return walk_misfit(w, w->r->tip.seq + 1, g.first,
+					   "segment %llu is malformed", LL(g.number));
 		if (!walk_segment(w, &g, &was_open))
 			return false;
 		dropped = g.is_dropped ? g.number : dropped;
 		dropped_to = g.is_dropped ? g.last : dropped_to;
 	}
 	if (w->head.is_there)
-		return misfit(
+		return walk_misfit(
 			w, w->r->tip.seq + 1, w->head.seq,
 			"rows up to %llu were signed; from %llu on they are missing",
 			LL(w->head.seq), LL(w->r->tip.seq + 1));
 	if (w->r->segments > 0 && !was_open)
-		return misfit(w, w->r->tip.seq + 1, w->r->tip.seq + 1,
-			      "the open segment is missing");
+		return walk_misfit(w, w->r->tip.seq + 1, w->r->tip.seq + 1,
+				   "the open segment is missing");
 	return drops_are_told(w, dropped, dropped_to);
 }
 
@@ -385,52 +370,11 @@ nothing_is_left(struct walk *w)
 
 	if (sql_prepare(w->db, "SELECT min(seq), count(*) FROM rows", &q) != ST_OK ||
 	    sql_next(q) != ST_OK)
-		return misfit(w, 1, 1, "the rows can't be read");
+		return walk_misfit(w, 1, 1, "the rows can't be read");
 	if (sql_get_u64(q, 1) == w->r->rows)
 		return true;
-	return misfit(w, sql_get_u64(q, 0), w->r->tip.seq,
-		      "there are rows that belong to no segment");
-}
-
-/* A place noted outside: does the chain still go through it? */
-static bool
-place_fits(struct walk *w, const struct verify_place *p, const char *where)
-{
-	struct chain_hash link;
-
-	if (p->seq == 0)
-		return true;
-	if (p->seq > w->r->tip.seq)
-		return misfit(w, w->r->tip.seq + 1, p->seq,
-			      "%s knows rows up to %llu; from %llu on they are missing",
-			      where, LL(p->seq), LL(w->r->tip.seq + 1));
-	(void)sqlite3_reset(w->row);
-	sql_u64(w->row, 1, p->seq);
-	if (sql_next(w->row) != ST_OK) /* in a dropped segment */
-		return true;
-	bool ok = chain_from(sql_get_bytes(w->row, 1), &link) &&
-		  chain_eq(&link, &p->link);
-	(void)sqlite3_reset(w->row);
-	return ok || misfit(w, w->signed_to < p->seq ? w->signed_to + 1 : 1, p->seq,
-			    "%s has another link at row %llu", where, LL(p->seq));
-}
-
-struct log_walk {
-	struct walk *w;
-	bool has_signature;
-};
-
-static bool
-line_fits(void *ctx, const struct verify_place *p, bool is_signed)
-{
-	struct log_walk *x = ctx;
-
-	x->has_signature = x->has_signature || is_signed;
-	if (p == NULL)
-		return misfit(x->w, 1, x->w->r->tip.seq,
-			      "heads.log has a malformed line");
-	/* A gateway that runs notes places that our snapshot can't have yet. */
-	return p->seq > x->w->logged_to || place_fits(x->w, p, "heads.log");
+	return walk_misfit(w, sql_get_u64(q, 0), w->r->tip.seq,
+			   "there are rows that belong to no segment");
 }
 
 static bool
@@ -441,18 +385,6 @@ note_last(void *ctx, const struct verify_place *p, bool is_signed)
 	(void)is_signed;
 	if (p != NULL && p->seq > *last)
 		*last = p->seq;
-	return true;
-}
-
-static bool
-logs_fit(struct walk *w, const char *dir)
-{
-	struct log_walk x = { .w = w };
-
-	if (!ledger_places_each(dir, line_fits, &x))
-		return false;
-	if ((x.has_signature || w->keys.n > 0) && w->last_head == 0)
-		return misfit(w, 1, w->r->tip.seq, "the signatures are gone");
 	return true;
 }
 
@@ -495,8 +427,8 @@ ledger_verify(const char *dir, const struct verify_place *expect,
 	(void)ledger_places_each(dir, note_last, &w.logged_to);
 	enum status st = prepare(&w, dir);
 	if (st == ST_OK && next_head(&w) && walk_all(&w) && nothing_is_left(&w) &&
-	    erasures_fit(&w) && logs_fit(&w, dir))
-		(void)place_fits(&w, expect, "the place that was expected");
+	    erasures_fit(&w) && walk_meets_log(&w, dir))
+		(void)walk_meets_place(&w, expect, "the place that was expected");
 	sql_done(&w.heads);
 	sql_done(&w.row);
 	(void)sqlite3_close(w.db);

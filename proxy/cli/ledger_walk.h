@@ -1,0 +1,38 @@
+#ifndef PROXY_CLI_LEDGER_WALK_H
+#define PROXY_CLI_LEDGER_WALK_H
+/*
+ * ledger_walk: one walk over a ledger, for ledger_verify*.c only.  It ends at the first
+ * misfit, which its result keeps.
+ */
+#include "proxy/cli/ledger_heads.h"
+#include "proxy/cli/ledger_verify.h"
+#include "proxy/io/sql.h"
+
+#define LL(v) ((unsigned long long)(v))
+
+struct head {
+	uint64_t seq, segment;
+	struct chain_hash link;
+	bool is_end, is_there;
+};
+
+struct walk {
+	uint64_t logged_to; /* the last place in heads.log when we began */
+	sqlite3 *db;
+	sqlite3_stmt *heads, *row;
+	struct head head; /* the next one to meet */
+	uint64_t signed_to, last_head;
+	struct ledger_keys keys;
+	struct verify_result *r;
+};
+
+/* Keep the first misfit only; always false, so that a check can return it. */
+PRINTF(4, 5)
+bool walk_misfit(struct walk *w, uint64_t first, uint64_t last, const char *fmt, ...);
+
+/* ledger_verify_places.c: places noted outside of the database */
+/* p NULL, or of no row: nothing is expected. */
+bool walk_meets_place(struct walk *w, const struct verify_place *p, const char *where);
+bool walk_meets_log(struct walk *w, const char *dir); /* heads.log */
+
+#endif
