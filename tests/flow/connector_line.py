@@ -1,10 +1,8 @@
 """A connector process alone: we are its super, its worker, its keeper, its dialer and the
 company system behind it.
 """
-import array
 import mmap
 import os
-import queue
 import select
 import socket
 import ssl
@@ -18,39 +16,10 @@ import h2.events
 import h2.settings
 
 from certificates import make_ca, make_leaf
-from role_line import NONE, STATUS, Role, Wire, compile_file, str16
+from role_line import NONE, STATUS, Answerer, Role, Wire, compile_file, str16
 from worker_line import STATS, Ring, shared
 
 HOST = "tracker.example.test"
-
-
-class Answerer(threading.Thread):
-    """One end of a line on which the role asks."""
-
-    def __init__(self, sock):
-        super().__init__(daemon=True)
-        self.sock, self.asked = sock, []
-        self.start()
-
-    def run(self):
-        while True:
-            try:
-                data, fds, _, _ = socket.recv_fds(self.sock, 70000, 4)
-            except OSError:
-                return
-            if not data:
-                return
-            _, ask, _, seq = struct.unpack_from("!HBBI", data)
-            body, back = self.heard(Wire(data[8:]), list(fds))
-            for fd in fds:
-                os.close(fd)
-            control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", back))] if back else []
-            try:
-                self.sock.sendmsg([struct.pack("!HBBI", 0x5347, ask, 1, seq) + body], control)
-            except OSError:
-                return
-            for fd in back:
-                os.close(fd)
 
 
 def memfd(data):

@@ -12,6 +12,7 @@ import select
 import socket
 import struct
 import subprocess
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -114,6 +115,36 @@ class Line:
 
     def close(self):
         self.sock.close()
+
+
+class Answerer(threading.Thread):
+    """One end of a line on which the role asks; heard(Wire, descriptors) gives an answer's body and
+    descriptors."""
+
+    def __init__(self, sock):
+        super().__init__(daemon=True)
+        self.sock, self.asked = sock, []
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                data, fds, _, _ = socket.recv_fds(self.sock, 70000, 4)
+            except OSError:
+                return
+            if not data:
+                return
+            _, ask, _, seq = struct.unpack_from("!HBBI", data)
+            body, back = self.heard(Wire(data[8:]), list(fds))
+            for fd in fds:
+                os.close(fd)
+            control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", back))] if back else []
+            try:
+                self.sock.sendmsg([struct.pack("!HBBI", 0x5347, ask, 1, seq) + body], control)
+            except OSError:
+                return
+            for fd in back:
+                os.close(fd)
 
 
 def pair():

@@ -2,18 +2,14 @@
 
 Rows are read from the shared memory as the ledger would read them.
 """
-import array
 import fcntl
 import mmap
 import os
-import select
 import socket
 import struct
-import subprocess
-import threading
 import time
 
-from role_line import ASKS, NONE, STATUS, Line, Role, Wire, _rows, compile_file, str16
+from role_line import NONE, STATUS, Answerer, Role, Wire, _rows, compile_file, str16
 
 RING_SIZE, RING_DATA = 4 << 20, 4096
 FIELDS = ["sandbox", "user", "agent", "session", "listener", "host", "address", "country", "method", "path", "rule",
@@ -69,69 +65,39 @@ class Ring:
         return row
 
 
-class Dialer(threading.Thread):
+class Dialer(Answerer):
     """Answers DIAL: `hosts` maps a name to (address, port), or to a status."""
 
     def __init__(self, sock, hosts):
-        super().__init__(daemon=True)
-        self.sock, self.hosts, self.asked, self.delay = sock, hosts, [], 0
-        self.via = False
-        self.start()
+        self.hosts, self.delay, self.via = hosts, 0, False
+        super().__init__(sock)
 
-    def run(self):
-        while True:
-            try:
-                data, fds, _, _ = socket.recv_fds(self.sock, 70000, 4)
-            except OSError:
-                return
-            if not data:
-                return
-            _, ask, _, seq = struct.unpack_from("!HBBI", data)
-            w = Wire(data[8:])
-            host, port, way = w.str16().decode(), w.get("H"), w.get("B")
-            with socket.socket(fileno=fds[0]) as theirs:
-                self.asked.append((host, port, way, theirs.getpeername()[0]))
-            time.sleep(self.delay)
-            self.answer(ask, seq, self.hosts.get(host, "DNS_NOT_FOUND"))
-
-    def answer(self, ask, seq, to):
-        status, sock = to, None
+    def heard(self, w, fds):
+        host, port, way = w.str16().decode(), w.get("H"), w.get("B")
+        with socket.socket(fileno=os.dup(fds[0])) as theirs:
+            self.asked.append((host, port, way, theirs.getpeername()[0]))
+        time.sleep(self.delay)
+        to = self.hosts.get(host, "DNS_NOT_FOUND")
+        status, back = to, []
         if not isinstance(to, str):
             try:
-                sock, status = socket.create_connection(to), "OK"
+                back, status = [socket.create_connection(to).detach()], "OK"
             except ConnectionRefusedError:
                 status = "CONNECT_REFUSED"
-        text = "%s:%d" % to if sock else ""
-        body = struct.pack("!HI", STATUS.index(status), NONE) + str16(text) + str16("") + bytes([1, int(self.via)])
-        control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [sock.fileno()]))] if sock else []
-        self.sock.sendmsg([struct.pack("!HBBI", 0x5347, ask, 1, seq) + body], control)
-        if sock:
-            sock.close()
+        text = "%s:%d" % to if back else ""
+        return struct.pack("!HI", STATUS.index(status), NONE) + str16(text) + str16("") + bytes([1, int(self.via)]), back
 
 
-class Control(threading.Thread):
+class Control(Answerer):
     """Answers WHO: `tokens` maps (id, token) to a handle."""
 
     def __init__(self, sock, tokens):
-        super().__init__(daemon=True)
-        self.sock, self.tokens, self.generation = sock, tokens, 1
-        self.start()
+        self.tokens, self.generation = tokens, 1
+        super().__init__(sock)
 
-    def run(self):
-        while True:
-            try:
-                data, fds, _, _ = socket.recv_fds(self.sock, 70000, 4)
-            except OSError:
-                return
-            if not data:
-                return
-            for fd in fds:
-                os.close(fd)
-            _, ask, _, seq = struct.unpack_from("!HBBI", data)
-            w = Wire(data[8:])
-            handle = self.tokens.get((w.str16().decode(), w.str16().decode()), 0)
-            status = "OK" if handle else "AUTH_FAILED"
-            self.sock.send(struct.pack("!HBBIHIQ", 0x5347, ask, 1, seq, STATUS.index(status), handle, self.generation))
+    def heard(self, w, fds):
+        handle = self.tokens.get((w.str16().decode(), w.str16().decode()), 0)
+        return struct.pack("!HIQ", STATUS.index("OK" if handle else "AUTH_FAILED"), handle, self.generation), []
 
 
 class Worker(Role):
