@@ -111,7 +111,11 @@ NORETURN static void
 child_exec(const struct super *s, enum role r, const char *const *args)
 {
 	const char *argv[ARGS_MAX + 2] = { exe_names[r] };
-	const char *envp[4] = { "LC_ALL=C", "TZ=UTC" };
+	/* Blocks of arenas (4 KiB) are freed and wanted again with each request: above the
+	 * C library's usual 1 KiB that is its slow way. */
+	const char *envp[5] = { "LC_ALL=C", "TZ=UTC",
+				"GLIBC_TUNABLES=glibc.malloc.tcache_max=4200:"
+				"glibc.malloc.tcache_count=32" };
 	const char *asan = getenv("ASAN_OPTIONS");
 	char option[512];
 	size_t n = 0;
@@ -123,7 +127,7 @@ child_exec(const struct super *s, enum role r, const char *const *args)
 	/* Only sanitized builds look at it. */
 	if (asan != NULL &&
 	    snprintf(option, sizeof option, "ASAN_OPTIONS=%s", asan) > 0)
-		envp[2] = option;
+		envp[3] = option;
 	(void)syscall(SYS_execveat, s->exes[r], "", argv, envp, AT_EMPTY_PATH);
 	child_failed(s, exe_names[r]);
 }
