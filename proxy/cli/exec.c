@@ -101,6 +101,30 @@ take(struct exec *e, int letter, const char *value)
 	}
 }
 
+/* What a policy lets out is what its file says, to all its sandboxes, and what it adds is in
+ * the vault of its gateway; so it is not widened from here, and told how. */
+static void
+say_not_added(struct exec *e)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	const char *policy = e->as.policy != NULL ? e->as.policy : "POLICY";
+
+	buf_init(&b, 1 << 20);
+	if (!gate_put_policy(&b, &e->gate, policy))
+		return;
+	const char *text = buf_cstr(&b);
+	(void)fprintf(stderr,
+		      "sandgate exec: --allow and --secret make a gateway and a policy "
+		      "of the command's own; a policy of a configuration lets out what "
+		      "its file says.\nLeave out -c and --policy, or add to the file:\n"
+		      "%s",
+		      text == NULL ? "" : text);
+	if (e->gate.secrets_n > 0)
+		(void)fputs("and put each secret into its vault: sandgate vault put "
+			    "NAME -c FILE\n",
+			    stderr);
+}
+
 static bool
 read_options(int argc, char **argv, struct exec *e)
 {
@@ -129,12 +153,7 @@ read_options(int argc, char **argv, struct exec *e)
 		return false;
 	bool is_own = e->gate.allow_n + e->gate.secrets_n > 0;
 	if (is_own && (e->gate.config != NULL || e->as.policy != NULL)) {
-		(void)fprintf(
-			stderr,
-			"sandgate exec: --allow and --secret make a policy of its own; "
-			"leave out -c and --policy, or put the host or a connector "
-			"into "
-			"the configuration\n");
+		say_not_added(e);
 		return false;
 	}
 	if (!is_own && e->as.policy == NULL) {
@@ -145,7 +164,7 @@ read_options(int argc, char **argv, struct exec *e)
 		return false;
 	}
 	if (e->as.policy == NULL)
-		e->as.policy = "exec";
+		e->as.policy = GATE_POLICY;
 	return true;
 }
 

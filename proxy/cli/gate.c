@@ -77,18 +77,31 @@ put_allow(struct buf *b, const char *item)
 
 /* Their connectors, and the policy's beginning, which lists them. */
 static bool
-put_secrets(struct buf *b, const struct gate_wish *w)
+put_secrets(struct buf *b, const struct gate_wish *w, const char *policy)
 {
 	buf_put(b, w->secrets_n > 0 ? STR("connectors:\n") : STR(""));
 	for (size_t i = 0; i < w->secrets_n; i++)
 		if (!gate_secret_put_connector(b, &w->secrets[i], i))
 			return false;
-	buf_put(b, STR("policies:\n  exec:\n    connectors: ["));
+	buf_putf(b, "policies:\n  %s:\n", policy);
+	buf_put(b, w->secrets_n > 0 ? STR("    connectors: [") : STR(""));
 	for (size_t i = 0; i < w->secrets_n; i++) {
 		buf_put(b, i > 0 ? STR(", ") : STR(""));
 		gate_secret_put_name(b, i);
 	}
-	buf_put(b, STR("]\n"));
+	buf_put(b, w->secrets_n > 0 ? STR("]\n") : STR(""));
+	return true;
+}
+
+bool
+gate_put_policy(struct buf *b, const struct gate_wish *w, const char *policy)
+{
+	if (!put_secrets(b, w, policy))
+		return false;
+	buf_put(b, w->allow_n > 0 ? STR("    allow:\n") : STR("    allow: []\n"));
+	for (size_t i = 0; i < w->allow_n; i++)
+		if (!put_allow(b, w->allow[i]))
+			return false;
 	return true;
 }
 
@@ -98,13 +111,7 @@ put_config(struct buf *b, const struct gate_wish *w, const char *dir)
 	buf_put(b, STR("state_dir: "));
 	buf_putf(b, "\"%s/state\"\nworkers: 1\n", dir);
 	put_resolvers(b);
-	if (!put_secrets(b, w))
-		return false;
-	buf_put(b, w->allow_n > 0 ? STR("    allow:\n") : STR("    allow: []\n"));
-	for (size_t i = 0; i < w->allow_n; i++)
-		if (!put_allow(b, w->allow[i]))
-			return false;
-	return true;
+	return gate_put_policy(b, w, GATE_POLICY);
 }
 
 static enum status

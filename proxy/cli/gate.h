@@ -10,6 +10,8 @@
 #include "proxy/cli/admin.h"
 #include "proxy/cli/gate_secret.h"
 
+#define GATE_POLICY "exec" /* the one of a gateway of our own */
+
 enum { GATE_ALLOW_MAX = 256 };
 
 struct gate_wish {
@@ -29,6 +31,11 @@ struct gate {
 enum status gate_open(struct gate_wish *w, struct gate *ret_g) MUSTCHECK;
 /* Stops it if it is our own and removes what was written. */
 void gate_close(struct gate *g);
+
+/* What was wished for as the YAML of a policy of this name, with its connectors; false: it was
+ * said what is wrong. */
+bool gate_put_policy(struct buf *b, const struct gate_wish *w,
+		     const char *policy) MUSTCHECK;
 
 struct admin_where gate_where(const struct gate *g);
 

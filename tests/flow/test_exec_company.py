@@ -207,10 +207,23 @@ def test_no_process_of_the_gateway_has_it_in_its_environment():
     (["--secret", "NOT_THERE@api.example.test"], {}, "no variable"),
     (["--secret", "API_KEY"], {"API_KEY": "x"}, "NAME@HOST"),
     (["--secret", "API_KEY@10.0.0.1"], {"API_KEY": "x"}, "not a host name"),
-    (["--secret", "API_KEY@a.example.test", "--policy", "p"], {"API_KEY": "x"}, "policy of its own"),
     (["--secret", "API_KEY@a.example.test"], {"API_KEY": "two\nlines"}, "bad_secret"),
     (["--secret", "API_KEY@a.example.test"], {"API_KEY": "x" * 9000}, "8 KiB"),
 ])
 def test_a_secret_that_is_none_runs_nothing(words, env, why):
     done = with_secret(*words, "--", "echo", "ran", env=env)
     assert done.returncode == 125 and why in done.stderr and "ran" not in done.stdout
+
+
+def test_a_policy_of_a_file_is_not_widened_and_how_to_is_told(company):
+    for more in (["--policy", "coding"], ["-c", company.file], ["-c", company.file, "--policy", "coding"]):
+        done = with_secret("--allow", "static.example.test:8443", "--secret", "API_KEY@api.example.test", *more, "--", "echo", "ran",
+                           env={"API_KEY": SECRET})
+        assert done.returncode == 125 and "ran" not in done.stdout and SECRET not in done.stderr
+        assert "a policy of a configuration lets out what its file says" in done.stderr
+    said = done.stderr.split("add to the file:\n")[1].split("and put each secret")[0]
+    told = company.dir / "told.yaml"
+    told.write_text(f"state_dir: {company.state}\n{said}")  # what is told is a configuration
+    checked = subprocess.run([BIN / "sandgate", "check", "-c", told], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr + checked.stdout
+    assert 'hosts: ["static.example.test"], ports: [8443]' in said and "  coding:\n    connectors: [secret-1]" in said
