@@ -24,6 +24,8 @@ begin_round(struct store *s)
 static void
 note(struct store *s, enum status st)
 {
+	stats_add(s->all->role.stats,
+		  st == ST_OK ? STAT_SOURCE_READS : STAT_SOURCE_FAILURES, 1);
 	if (st == ST_OK) {
 		s->found.read++;
 	} else if (s->found.failed == ST_OK) {
@@ -64,6 +66,7 @@ round_went_well(struct store *s)
 static void
 break_off(struct store *s, enum status why)
 {
+	stats_add(s->all->role.stats, STAT_SOURCE_SILENCES, 1);
 	if (s->pause_ms == 0) /* the others are no news */
 		log_info(&s->all->role.log, "source %.*s: %s, HTTP %u",
 			 STR_ARG(s->name), status_code(why), s->http);
@@ -105,6 +108,7 @@ take_token(struct store *s, struct kv_token *t)
 {
 	store_drop_token(s);
 	s->token = *t;
+	stats_add(s->all->role.stats, STAT_SOURCE_LOGINS, 1);
 	s->has_token = true;
 	s->full_s = t->lease_s;
 	set_lease(s, t);
@@ -150,7 +154,8 @@ logged_in(struct store *s, enum status st)
 	}
 }
 
-/* A token that an operator made: what it is good for says the source. */
+/* A token that an operator made: what it is good for says the source, unless that is not
+ * among it; whether it is good at all shows the first read. */
 static void
 looked_up(struct store *s, enum status st)
 {
@@ -158,16 +163,13 @@ looked_up(struct store *s, enum status st)
 
 	if (st == ST_OK)
 		st = kv_parse_self(cred_since(&s->answer, 0), &t);
-	if (st == ST_OK) {
+	if (st == ST_OK || st == ST_SOURCE_REFUSED || st == ST_NO_SECRET) {
 		set_lease(s, &t);
 		store_go_on(s, 0);
 		return;
 	}
 	store_drop_token(s);
-	if (st == ST_SOURCE_REFUSED || st == ST_NO_SECRET)
-		login_refused(s);
-	else
-		break_off(s, st);
+	break_off(s, st);
 }
 
 static void

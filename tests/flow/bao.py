@@ -50,7 +50,7 @@ class Bao(System):
         self.mount, self.space, self.ttl, self.renewable, self.most = mount, space, ttl, renewable, most
         self.mounts = {"approle": "approle", "kubernetes": "kubernetes"}  # path -> method
         self.kv, self.roles, self.accounts, self.tokens, self.denied = {}, {}, {}, {}, set()
-        self.sealed, self.instead, self.slow_s = False, None, 0
+        self.sealed, self.instead, self.slow_s, self.no_self = False, None, 0, False
         self.logins = self.renewals = self.reads = self.answered = self.at_once = self.most_at_once = 0
 
     # what an operator does
@@ -136,6 +136,8 @@ class Bao(System):
         if token is None or not token.is_good() or token.space != self.space:
             return self.no(403, "permission denied")
         token.uses += 1
+        if self.no_self and r.path.startswith("/v1/auth/token/"):  # without the policy "default"
+            return self.no(403, "permission denied")
         if r.path == "/v1/auth/token/renew-self":
             return self.renew(found, token)
         if r.path == "/v1/auth/token/revoke-self":

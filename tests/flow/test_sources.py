@@ -111,6 +111,15 @@ def test_a_token_is_used_as_an_operator_made_it(world):
     assert w.bao.logins == 0
 
 
+def test_a_token_that_may_do_nothing_but_read_reads_and_a_wrong_one_does_not(world):
+    w = world()
+    w.bao.tokens["hvs.made"], w.bao.no_self = Token(), True
+    w.start({"kind": "token", "secret": "login/bao"}, "hvs.wrong")
+    w.is_refused("secret_source_refused")
+    w.g.cli("vault", "rotate", "login/bao", input="hvs.made", check=True)
+    w.gets(FIRST)
+
+
 def test_a_pods_account_logs_in(world, tmp_path):
     folder = tmp_path / "mounted"
     folder.mkdir()
@@ -291,6 +300,8 @@ def test_operators_see_where_it_comes_from_and_until_when_and_no_value(world):
     assert said["login_expires"] > time.time() + 3000
     text = w.g.cli("vault", "list").stdout + w.g.cli("connectors", "test", "bao").stdout + w.g.cli("connectors", "list").stdout
     assert "bao/tracker" in text and "1 of 1 secrets" in text and "source of secrets" in text
+    counted = [s for s in w.g.admin()[1]["roles"] if s["name"].startswith("connector")]
+    assert any(s["counters"]["source_logins"] == 1 and s["counters"]["source_reads"] >= 1 for s in counted), counted
     everything = text + json.dumps(w.g.rows()) + w.g.text_of_log()
     for value in (FIRST, "id-of-role-1", *w.bao.tokens):
         assert value not in everything
