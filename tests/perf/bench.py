@@ -191,6 +191,7 @@ class Bench:
 
     def able(self, way, args):
         left_out = {name for name, key in (("direct", "inject"), ("bare", "bare")) if not args.get(key)}
+        left_out |= set(args.get("without", ()))
         return [g for g in self.gateways if way in g.ports and g.name not in left_out]
 
     def rounds(self, load):
