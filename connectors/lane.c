@@ -70,6 +70,21 @@ lane_end(struct lane *l)
 	connector_check_drained(all);
 }
 
+enum status
+lane_gather(struct lane *l, size_t n)
+{
+	size_t all = 0;
+
+	list_each (it, &l->all->lanes) {
+		const struct lane *other = LIST_OF(it, struct lane, link);
+		all += other->handle == l->handle ? other->gathered : 0;
+	}
+	if (all > LANE_GATHER_MOST || n > LANE_GATHER_MOST - all)
+		return ST_LIMIT_BODIES;
+	l->gathered += n;
+	return ST_OK;
+}
+
 static enum status
 on_begin(void *ctx, struct side *s)
 {

@@ -10,6 +10,9 @@
  */
 #include "connectors/lent.h"
 
+/* Of one sandbox in this process, in bodies that are gathered. */
+enum { LANE_GATHER_MOST = 32 << 20 };
+
 struct lane {
 	struct list link; /* all->lanes */
 	struct connector *all;
@@ -22,6 +25,7 @@ struct lane {
 	uint32_t connector;     /* index in the image in force */
 	uint32_t handle;
 	struct lent *lent; /* of both */
+	size_t gathered;   /* octets that its turns have room for */
 	bool is_dead;
 };
 
@@ -29,6 +33,8 @@ void lane_heard(struct peer *p, struct ask_msg *m);
 /* NULL: the sandbox is gone. */
 const struct who *lane_who(const struct lane *l);
 void lane_end(struct lane *l);
+/* Room for a body; given back by lowering l->gathered.  ST_LIMIT_BODIES. */
+enum status lane_gather(struct lane *l, size_t n) MUSTCHECK;
 void lanes_judge(struct connector *all, const struct image *old);
 void lanes_forget(struct connector *all, uint32_t handle);
 void lanes_drain(struct connector *all);

@@ -231,6 +231,7 @@ turn_over(struct turn *t)
 	turn_drop_leg(t);
 	rinse_done(&t->rinse);
 	cred_done(&t->body);
+	t->lane->gathered -= t->reserved;
 	turn_leave(t);
 	arena_done(&t->arena);
 	list_remove(&t->link);

@@ -46,6 +46,7 @@ struct turn {
 	uint32_t rule;
 	struct auth_conf conf;
 	struct cred body; /* gathered */
+	size_t reserved;  /* of lane->gathered */
 	bool is_gathered, request_ends, is_ws, is_plain;
 	uint64_t body_bytes;
 

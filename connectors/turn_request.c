@@ -133,6 +133,7 @@ static void
 gather(struct turn *t)
 {
 	uint64_t most = AUTH_BODY_MAX;
+	enum status st;
 
 	if (t->at->request_body > 0 && t->at->request_body < most)
 		most = t->at->request_body;
@@ -142,7 +143,13 @@ gather(struct turn *t)
 	}
 	if (t->request->has_length)
 		most = t->request->length;
+	st = lane_gather(t->lane, (size_t)most);
+	if (st != ST_OK) {
+		turn_refuse(t, st);
+		return;
+	}
 	turn_to(t, TURN_GATHER);
+	t->reserved = (size_t)most;
 	cred_init(&t->body, (size_t)most);
 	if (t->request->expects_continue) {
 		struct head h;

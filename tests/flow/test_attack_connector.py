@@ -19,7 +19,7 @@ import hpack
 import pytest
 
 from company import ADDRESS, Answer, Company, System
-from conftest import Gate
+from conftest import Gate, wait_for
 from test_reflect import World as Reflecting
 
 HOST, KEPT = "vault.example.test", "x-key"
@@ -50,6 +50,8 @@ def is_whole(text):
 
 
 class Attacked:
+    auth = {"kind": "header", "name": "X-Key", "secret": "shop/key", "placeholder": SHAPE}
+
     def __init__(self, folder, protocol):
         Reflecting.open(folder)
         self.secret = "key_" + secrets.token_hex(12)
@@ -68,18 +70,19 @@ class Attacked:
         return {
             "upstream_tls": {"ca_file": str(self.firm.ca.file)},
             "resolver": {"servers": ["127.0.0.1"], "timeout": "200ms", "tries": 1, "hosts": {HOST: [ADDRESS]}},
-            "sandboxes": [{"id": "demo", "source": "127.0.0.1", "user": "alice", "policy": "coding", "trusts_ca": True}],
+            "sandboxes": [{"id": i, "source": a, "user": "alice", "policy": "coding", "trusts_ca": True}
+                          for i, a in (("demo", "127.0.0.1"), ("other", "127.0.0.2"))],
             "connectors": [{
                 "name": "shop", "hosts": [HOST], "ports": [self.firm.port], "addresses": ["127.0.0.0/8"],
-                "auth": {"kind": "header", "name": "X-Key", "secret": "shop/key", "placeholder": SHAPE},
+                "auth": self.auth,
                 "headers": {"request": {"add": {"X-Tenant": "acme"}, "strip": ["X-Forwarded-User"]}},
                 "allow": [{"methods": ["GET", "POST"], "paths": ["/open/**"]}],
                 "deny": [{"paths": ["/open/admin/**"]}]}],
             "policies": {"coding": {"allow": [], "connectors": ["shop"]}},
         }
 
-    def tls(self, *alpn):
-        sock = socket.create_connection(self.gate.proxy, timeout=10)
+    def tls(self, *alpn, source="127.0.0.1"):
+        sock = socket.create_connection(self.gate.proxy, timeout=10, source_address=(source, 0))
         sock.sendall(f"CONNECT {self.authority} HTTP/1.1\r\nHost: {self.authority}\r\n\r\n".encode())
         assert b" 200 " in sock.recv(4096)
         context = ssl.create_default_context(cafile=self.ca)
@@ -365,3 +368,55 @@ def test_an_encoded_answer_comes_whole_however_slowly_it_is_taken(world, coding,
         assert b"".join(body) == text
     finally:
         del world.shop.answer
+
+
+# What holds memory of the one process that has the credential
+
+class Gathering(Attacked):
+    auth = {"kind": "form", "name": "password", "secret": "shop/key"}
+
+
+def statuses(tls, want):
+    """:status of each answer, until there are so many."""
+    peer, found = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding=None)), {}
+    peer.initiate_connection()
+    for stream in range(1, 81, 2):
+        peer.send_headers(stream, [(":method", "GET"), (":scheme", "https"), (":authority", "x"), (":path", "/")])
+    while len(found) < want:
+        piece = tls.recv(65536)
+        assert piece, found
+        for e in peer.receive_data(piece):
+            if type(e).__name__ == "ResponseReceived":
+                found[e.stream_id] = int(dict(e.headers)[b":status"])
+    return list(found.values())
+
+
+def test_bodies_that_must_be_whole_have_a_limit_together(tmp_path):
+    world = Gathering(tmp_path, "http/1.1")
+    try:
+        fields = [(b":method", b"POST"), (b":scheme", b"https"), (b":authority", world.authority.encode()), (b":path", b"/open/x"),
+                  (b"content-type", b"application/x-www-form-urlencoded"), (b"content-length", b"1048576")]
+        coder, data = hpack.Encoder(), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"")
+        for stream in range(1, 81, 2):
+            data += frame(1, 4, stream, coder.encode(fields, huffman=False))
+        post = f"POST /open/x HTTP/1.1\r\nHost: {world.authority}\r\nConnection: close\r\nContent-Type: application/x-www-form-urlencoded\r\n" \
+            "Content-Length: 3\r\n\r\na=b".encode()
+        with world.tls("h2") as tls:
+            tls.sendall(data)
+            assert statuses(tls, 8) == 8 * [503]  # of 40, 32 may wait for their megabyte
+            with world.tls() as own:
+                own.sendall(post)
+                text = b""
+                while b"limit_bodies" not in text and (piece := own.recv(65536)):
+                    text += piece
+                assert text.startswith(b"HTTP/1.1 503") and b"limit_bodies" in text
+            with world.tls(source="127.0.0.2") as other:
+                other.sendall(post)
+                assert other.recv(65536).startswith(b"HTTP/1.1 200")
+        def again():
+            with world.tls() as own:
+                own.sendall(post)
+                return own.recv(65536).startswith(b"HTTP/1.1 200")
+        wait_for(again)
+    finally:
+        world.close()
