@@ -101,9 +101,9 @@ void conn_begin(struct worker *w, int fd, const struct conn_entry *e);
 enum status conn_branch(struct conn *from, int fd, const struct dest *d,
 			struct conn **ret_c) MUSTCHECK;
 /*
- * What is inside the TLS of a proxy listener: a connection to that listener for which the
- * outer one's limits count on.  Takes over fd.  Not ST_OK: there is none, and fd is
- * closed.
+ * What is inside the TLS of a proxy listener: a connection to that listener that is the
+ * sandbox's from now on, and the outer one nobody's.  Takes over fd.  Not ST_OK: there is
+ * none, and fd is closed.
  */
 enum status conn_inside(struct conn *outer, int fd, struct conn **ret_c) MUSTCHECK;
 /* It is this sandbox: runs the chain's connection phase.  Anything but ST_OK: deny. */

@@ -155,22 +155,20 @@ conn_branch(struct conn *from, int fd, const struct dest *d, struct conn **ret_c
 enum status
 conn_inside(struct conn *outer, int fd, struct conn **ret_c)
 {
-	const struct who *who = conn_who(outer);
-	struct worker *w = outer->w;
-	struct conn *c = conn_new(w, fd, outer->listener, CONN_PROXY);
+	struct conn *c = conn_new(outer->w, fd, outer->listener, CONN_PROXY);
 	enum status st = set_who(c, outer);
 
 	if (c == NULL)
 		return st;
 	c->is_tls = true;
-	if (st == ST_OK && outer->limit != NULL)
-		st = who == NULL ? ST_UNKNOWN_SANDBOX
-				 : limit_of(&w->limits, w->role.image, who, &c->limit);
 	if (st != ST_OK) {
 		conn_close(c);
 		return st;
 	}
+	need(!outer->is_pending);
+	c->limit = outer->limit;
 	c->is_counted = outer->is_counted;
+	outer->limit = NULL;
 	outer->is_counted = false;
 	*ret_c = c;
 	return ST_OK;

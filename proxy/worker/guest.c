@@ -30,6 +30,13 @@ guest_is_wanted(const struct visit *v)
 }
 
 void
+guest_tick(struct visit *v)
+{
+	if (v->barred != ST_OK)
+		front_drain(v->front);
+}
+
+void
 guest_cut(struct guest *g)
 {
 	if (g->is_over)
@@ -53,8 +60,8 @@ refuse(struct guest *g, enum status why)
 	guest_cut(g);
 	deny_side(v->c, front, &x);
 	exchange_done(&x);
-	if (++v->refusals > LOGIN_TRIES_MAX || v->barred != ST_OK)
-		front_drain(v->front);
+	if (++v->refusals > LOGIN_TRIES_MAX && v->barred == ST_OK)
+		v->barred = ST_AUTH_FAILED;
 }
 
 /* Whose connection it is is known; whether this request is theirs the turn finds out. */

@@ -130,6 +130,7 @@ visit_tick(struct conn *c)
 {
 	struct visit *v = c->state;
 
+	guest_tick(v);
 	front_tick(v->front);
 	if (!c->is_closed)
 		each_turn(v, turn_tick);

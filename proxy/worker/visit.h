@@ -22,7 +22,7 @@ struct visit {
 	struct list guests;  /* requests of HTTP/2 that wait for whose they are */
 	struct login *login; /* the token of one of them is being looked at */
 	uint32_t refusals;   /* of guests */
-	enum status barred;  /* a token was right, and over a limit: all are refused */
+	enum status barred;  /* too many refusals, or over a limit: all are refused */
 };
 
 void visit_start(struct conn *c, struct str seen);

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -11,7 +12,6 @@ import struct
 import subprocess
 import threading
 import time
-import urllib.request
 
 import pytest
 
@@ -19,6 +19,7 @@ from conftest import Gate, ROOT, free_port, wait_for
 from h2_gate import Plain
 from tls_world import Authority, Host, read_answer
 
+GO = shutil.which("go") or next((p for p in ["/usr/local/go/bin/go"] if os.path.exists(p)), None)
 NAME, GATE = "api.example.test", "gw.example.test"
 TOKENS = {"ci": "a-long-token-of-ci", "other": "a-long-token-of-other"}
 
@@ -168,6 +169,32 @@ https.get({host: '127.0.0.1', localAddress: '127.0.0.5', port, path: url, header
     done = subprocess.run(["node", script, str(world.port), world.ca, world.url("/v1/x"), f"{NAME}:{world.web.port}"],
                           capture_output=True, timeout=30)
     assert done.stdout == b"200 GET /v1/x\n", done
+
+
+@pytest.mark.skipif(GO is None, reason="there is no go")
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_go_by_an_https_proxy(world, tmp_path, scheme):
+    (tmp_path / "main.go").write_text(r"""
+package main
+import ("crypto/tls"; "crypto/x509"; "fmt"; "io"; "net/http"; "net/url"; "os")
+func main() {
+	pool := x509.NewCertPool()
+	for _, f := range os.Args[3:] { b, _ := os.ReadFile(f); pool.AppendCertsFromPEM(b) }
+	proxy, _ := url.Parse(os.Args[1])
+	c := http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy), TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	r, err := c.Get(os.Args[2])
+	if err != nil { fmt.Println(err); os.Exit(1) }
+	b, _ := io.ReadAll(r.Body)
+	fmt.Print(string(b))
+}
+""")
+    env = {**os.environ, "GOCACHE": str(ROOT / "build/gocache"), "GOPATH": str(tmp_path / "go"), "GOFLAGS": "",
+           "GO111MODULE": "off"}
+    subprocess.run([GO, "build", "-o", "get", "main.go"], cwd=tmp_path, env=env, check=True, timeout=300)
+    done = subprocess.run([tmp_path / "get", f"https://ci:{TOKENS['ci']}@127.0.0.1:{world.port}",
+                           world.url("/v1/x", scheme), world.ca, world.folder / "authority" / "ca.pem"],
+                          capture_output=True, timeout=30)
+    assert done.stdout == b"GET /v1/x\n", done
 
 
 # Inside.
@@ -336,6 +363,19 @@ def test_without_a_keeper_what_has_its_leaf_goes_on(fresh):
     world = fresh()
     world.works()
     os.kill(world.pids()["keeper"], signal.SIGKILL)
+    world.works()
+
+
+def test_a_sealed_vault_gives_no_certificate(fresh):
+    world = fresh()
+    assert world.cli("vault", "seal").returncode == 0
+    with pytest.raises(ssl.SSLError):
+        world.connect()
+    assert world.wait_rows(kind="deny", listener="secure")[-1]["code"].startswith("vault_")
+    with socket.create_connection(world.proxy, 10, source_address=("127.0.0.5", 0)) as sock:
+        sock.sendall(f"GET {world.url('/v1/x')} HTTP/1.1\r\nHost: {NAME}:{world.web.port}\r\n\r\n".encode())
+        assert read_answer(sock)[2] == b"GET /v1/x\n"
+    assert world.cli("vault", "unseal").returncode == 0
     world.works()
 
 

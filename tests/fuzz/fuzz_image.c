@@ -91,7 +91,11 @@ ask_all(const struct image *im)
 	for (size_t i = 0; s != NULL && i < n; i++)
 		addr_put(&b, &sources[i]);
 	(void)image_limits(im, 77);
-	(void)image_listeners(im, &n);
+	(void)image_listener_by_name(im, STR("zz"));
+	const struct image_listener *l = image_listeners(im, &n);
+	for (size_t i = 0; i < n; i++)
+		for (uint32_t k = 0; k < l[i].names_n; k++)
+			buf_put(&b, image_word(im, l[i].names + k));
 	(void)image_resolvers(im, &n);
 	for (size_t i = 0; i < OPT_COUNT; i++)
 		need(image_flag(im, (enum option)i) ==
