@@ -242,14 +242,12 @@ turn_reply_go_on(struct turn *t)
 static bool
 may_retry(const struct turn *t)
 {
-	enum method m = t->request->method_id;
-	bool is_safe = m == METHOD_GET || m == METHOD_HEAD || m == METHOD_OPTIONS;
-
 	if (t->is_retry || t->is_answered || t->is_ws || t->at == NULL ||
 	    (!t->request_ends && !t->is_gathered))
 		return false;
 	return t->leg->repeat == SIDE_REPEAT_ANY ||
-	       (t->leg->repeat == SIDE_REPEAT_SAFE && is_safe);
+	       (t->leg->repeat == SIDE_REPEAT_SAFE &&
+		method_is_safe(t->request->method_id));
 }
 
 static void

@@ -278,10 +278,7 @@ on_upstream(void *ctx, const struct upstream_got *got)
 static bool
 may_repeat(const struct turn *t)
 {
-	enum method m = t->request->method_id;
-
-	return (m == METHOD_GET || m == METHOD_HEAD || m == METHOD_OPTIONS) &&
-	       t->request_ends && !t->is_ws;
+	return method_is_safe(t->request->method_id) && t->request_ends && !t->is_ws;
 }
 
 static enum tls_offer

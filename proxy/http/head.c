@@ -126,6 +126,12 @@ token_name(enum token t)
 	return t == TOKEN_NONE ? "" : rows[t].name.p;
 }
 
+bool
+method_is_safe(enum method m)
+{
+	return m == METHOD_GET || m == METHOD_HEAD || m == METHOD_OPTIONS;
+}
+
 enum method
 method_of(struct str name)
 {

@@ -50,6 +50,8 @@ enum method {
 };
 
 enum method method_of(struct str name);
+/* RFC 9110 section 9.2.1: asking twice does no more than asking once.  TRACE goes nowhere. */
+bool method_is_safe(enum method m);
 
 /* Where the body ends (RFC 9112 section 6.3). */
 enum body_kind {

@@ -97,10 +97,8 @@ dialed(void *ctx, const struct dial_result *r)
 static bool
 may_repeat(const struct turn *t)
 {
-	enum method m = t->request->method_id;
-
-	return (m == METHOD_GET || m == METHOD_HEAD || m == METHOD_OPTIONS) &&
-	       t->request->body == BODY_NONE && !t->is_ws;
+	return method_is_safe(t->request->method_id) && t->request->body == BODY_NONE &&
+	       !t->is_ws;
 }
 
 static void
