@@ -1,6 +1,6 @@
 /*
  * scan: placeholders of this sandbox (conf/placeholder.h) anywhere but in the slot of their
- * own connector: target, fields and body of a request, in any form of needle.def.  One
+ * own connector: method, target, fields and body of a request, in any form of needle.def.  One
  * that is found elsewhere means that what looks like a secret is being carried off: the
  * request is refused and an alarm stands in the ledger.
  *
@@ -176,6 +176,8 @@ on_request(struct exchange *x)
 	if (!has_some(l.all))
 		return VERDICT_NEXT;
 	x->needs |= NEEDS_BODY;
+	if (placeholders_find(l.all, x->method) != NULL)
+		return alarm(x, STR("a placeholder stands in the method"));
 	if (is_in_path(&l))
 		return alarm(x, STR("a placeholder stands in the path"));
 	if (is_in_query(&l))

@@ -246,6 +246,9 @@ anywhere_else_it_is_an_alarm(void **state)
 	begin(s, "bot");
 	s->x.path = joined(s, "/bot1/", placeholder_of(s, "bot"), "");
 	expect(s, VERDICT_DENY);
+	begin(s, NULL);
+	s->x.method = placeholder_of(s, "bot");
+	expect(s, VERDICT_DENY);
 	begin(s, "forge");
 	assert_int_equal(head_add(&s->head, STR("user-agent"),
 				  joined(s, "a/", placeholder_of(s, "forge"), "")),
