@@ -119,7 +119,7 @@ def test_a_request_that_waits_for_its_dial_is_judged_again(world):
 
 
 def test_websockets_that_the_new_policy_forbids_are_closed_before_the_reload_returns(world):
-    from test_http import WANTS, switch
+    from test_http_upgrade import WANTS, switch
     g, o = world
     o.reset(switch, is_raw=True)
     gone, stays = Client(g, host="ok.example.test"), Client(g, host="also.example.test")
