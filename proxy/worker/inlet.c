@@ -17,12 +17,14 @@ struct inlet {
 	struct list link; /* visit->inlets */
 	struct visit *v;
 	struct side *front;
+	struct conn *far;   /* NULL: not yet, or no more */
 	struct stream near; /* fd -1: not yet, or not any more */
 	struct loop_io io;
 	struct out out; /* to the near end */
 	struct arena arena;
 	struct head reply;
 	bool is_over;      /* the stream is no more ours */
+	bool is_broken;    /* the far one ended with a reset */
 	bool up_is_whole;  /* the stream said its last */
 	bool up_is_shut;   /* and the near end was told */
 	bool down_is_over; /* the near end said its last, and the stream was told */
@@ -64,6 +66,8 @@ inlet_cut(struct inlet *n)
 	if (n->is_over)
 		return;
 	n->is_over = true;
+	if (n->far != NULL)
+		n->far->ended = NULL;
 	close_near(n);
 	list_remove(&n->link);
 	arena_done(&n->arena);
@@ -122,6 +126,16 @@ settle(struct inlet *n)
 
 /* -- the near end -- */
 
+/* Not from inside: the near end tells the rest. */
+static void
+on_far_ended(void *ctx, bool is_reset)
+{
+	struct inlet *n = ctx;
+
+	n->far = NULL;
+	n->is_broken = is_reset;
+}
+
 static void
 read_on(struct inlet *n)
 {
@@ -133,7 +147,7 @@ read_on(struct inlet *n)
 		return;
 	if (st == ST_OK) {
 		side_put_body(n->front, str_of(flow->space, k));
-	} else if (st == ST_END) {
+	} else if (st == ST_END && !n->is_broken) {
 		n->down_is_over = true;
 		side_put_end(n->front, &n->reply, NULL);
 	} else {
@@ -215,6 +229,9 @@ branch(struct inlet *n, const struct dest *d, struct conn **ret_c)
 	stream_plain(&n->near, pair[0]);
 	out_init(&n->out, &n->near);
 	loop_io_init(&n->io, n->v->c->w->loop, pair[0], on_near, n);
+	n->far = *ret_c;
+	n->far->ended = on_far_ended;
+	n->far->ended_ctx = n;
 	return ST_OK;
 }
 

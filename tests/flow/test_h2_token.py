@@ -202,6 +202,32 @@ def test_bodies_wait_for_the_token_and_arrive_whole(world, client):
         assert link.answer(s)[::2] == [200, b"60000"]
 
 
+def test_a_body_that_breaks_off_behind_a_connect_is_no_end(world, client):
+    """Without a length the end of the stream would say that it is all."""
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+    world.base["policies"]["coding"]["allow"][1]["ports"].append(port)
+    assert world.reload(world.config())[0] == 200
+
+    def serve():
+        sock, _ = server.accept()
+        sock.recv(65536)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf of it")
+        sock.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    link = client()
+    tunnel = link.connect(f"{NAME}:{port}", "ci")
+    assert link.opened(tunnel) == 200
+    link.h2.send_data(tunnel, f"GET / HTTP/1.0\r\nHost: {NAME}:{port}\r\n\r\n".encode())
+    link.flush()
+    while tunnel not in link.resets:
+        assert not link.answers[tunnel][3] and link.step()
+    thread.join()
+    server.close()
+
+
 def test_too_many_tries_end_the_connection(world, client):
     link = client()
     for i in range(9):
