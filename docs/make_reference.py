@@ -507,7 +507,7 @@ def schema(rows):
     top["resolver"]["properties"].update(
         servers=words, hosts={"type": "object", "additionalProperties": words})
     top["upstream_proxy"]["properties"]["no_proxy"] = words
-    top["vault"]["properties"]["sources"] = one_or_many(source_schema({"type": "string"}, words))
+    top["vault"]["properties"]["sources"] = {"type": "array", "items": source_schema({"type": "string"}, words)}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "sandgate.yaml", **mapping(top)}
 
