@@ -114,8 +114,8 @@ child_exec(const struct super *s, enum role r, const char *const *args)
 	/* Blocks of arenas (4 KiB) are freed and wanted again with each request: above the
 	 * C library's usual 1 KiB that is its slow way. */
 	const char *envp[5] = { "LC_ALL=C", "TZ=UTC",
-				"GLIBC_TUNABLES=glibc.malloc.tcache_max=4200:"
-				"glibc.malloc.tcache_count=32" };
+				("GLIBC_TUNABLES=glibc.malloc.tcache_max=4200:"
+				 "glibc.malloc.tcache_count=32") };
 	const char *asan = getenv("ASAN_OPTIONS");
 	char option[512];
 	size_t n = 0;
