@@ -70,13 +70,24 @@ final_head(struct turn *t, const struct side_msg *m)
 }
 
 static void
+tunnel(struct turn *t, struct side_msg *m)
+{
+	enum status st = t->is_lane ? turn_lane_head(t, m->head) : ST_OK;
+
+	if (st != ST_OK)
+		host_failed(t, st);
+	else
+		turn_carry(t, m);
+}
+
+static void
 on_head(void *ctx, struct side_msg *m)
 {
 	struct turn *t = ctx;
 
 	t->since_ms = now(t);
 	if (m->head->status == 101)
-		turn_carry(t, m);
+		tunnel(t, m);
 	else if (m->head->status < 200)
 		interim(t, m);
 	else
