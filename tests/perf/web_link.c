@@ -372,7 +372,6 @@ web_start(struct web *w)
 	if (w->poll < 0 || w->space == NULL || w->tls == NULL ||
 	    nghttp2_session_callbacks_new(&w->h2) != 0)
 		die("start");
-	SSL_CTX_set_verify(w->tls, SSL_VERIFY_NONE, NULL);
 	SSL_CTX_set_session_cache_mode(w->tls, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_read_ahead(w->tls, 1);
 	nghttp2_session_callbacks_set_on_stream_close_callback(w->h2, on_stream_close);
