@@ -79,12 +79,13 @@ def real(shelf):
 
 
 def sdk(shelf, kind, url, key, *flags, around=lambda command: command):
-    """The flow of one SDK against `url`: {"steps": ..., "seconds": ...}."""
-    if kind == "python":
-        command = [shelf["venv"] / "python", HERE / "sdk_flow.py", url, key, *flags]
+    """The flow of one SDK (or `programs`) against `url`: {"steps": ..., "seconds": ...}."""
+    if kind in ("python", "programs"):
+        script = {"python": "sdk_flow.py", "programs": "programs_flow.py"}[kind]
+        command = [shelf["venv"] / "python", HERE / script, url, key, *flags]
     else:
         command = ["node", HERE / "sdk_flow.mjs", shelf["npm"], url, key, *flags]
-    done = subprocess.run(around([str(c) for c in command]), capture_output=True, text=True, timeout=240, check=False,
+    done = subprocess.run(around([str(c) for c in command]), capture_output=True, text=True, timeout=400, check=False,
                           env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)

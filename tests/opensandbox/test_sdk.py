@@ -59,6 +59,15 @@ def test_both_sdks_see_the_same_at_the_fake(fake, shelf):
         assert python[name] == npm[name], name
 
 
+def test_the_command_line_and_the_mcp_server_work_at_the_fake(fake, shelf):
+    need(shelf, "python")
+    f = fake()
+    seen = sdk(shelf, "programs", f.url, f.key)["steps"]
+    assert seen["osb"] == {"upload": 0, "run": [0, "from here\n"], "rm": 0, "listed": [True], "kill": 0}
+    assert seen["mcp"] == {"tools": True, "out": True, "read": True, "gone": {"failed": True}, "killed": True}
+    assert not f.sandboxes
+
+
 @pytest.fixture(scope="module")
 def flows(real, shelf):
     """Every way at both tiers.  The two servers side by side, one flow at a time at each."""
