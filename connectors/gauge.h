@@ -14,7 +14,8 @@ struct gauge {
 /* A new policy: as many as it has connectors, those that stay keep their numbers. */
 enum status gauges_renew(struct connector *all, const struct image *old) MUSTCHECK;
 
-/* ST_OK: gauge_leave() once.  ST_LIMIT_RATE, ST_LIMIT_CONNECTIONS. */
+/* index: in the image in force.  ST_OK: gauge_leave() once.  ST_LIMIT_RATE,
+ * ST_LIMIT_CONNECTIONS; ST_RELOADED: there is no such one any more. */
 enum status gauge_enter(struct connector *all, uint32_t index) MUSTCHECK;
 void gauge_leave(struct connector *all, uint32_t index);
 

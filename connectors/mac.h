@@ -1,6 +1,9 @@
 #ifndef CONNECTORS_MAC_H
 #define CONNECTORS_MAC_H
-/* Digests and keyed digests, by libcrypto. */
+/*
+ * mac: digests and keyed digests, by libcrypto, as bare octets.  ST_NOMEM: the library has no
+ * room, or not that digest; ST_TOO_BIG: a key longer than it takes.
+ */
 #include "proxy/base/str.h"
 
 enum { MAC_MAX = 64, MAC_SHA256 = 32 };

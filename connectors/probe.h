@@ -2,8 +2,9 @@
 #define CONNECTORS_PROBE_H
 /*
  * probe: an operator asks whether a connector would work: is its secret there and until
- * when, does the exchange bring a token, does the company system answer by TLS.  The
- * answer says so and holds nothing of secret or token; no request is sent.
+ * when, does the exchange bring a token, does the company system answer by TLS, to the
+ * client's certificate if there is to be one.  The answer says so and holds nothing of
+ * secret or token; no request is sent.
  *
  *	LEASE ─> token, of kinds with an exchange ─> FETCH and TLS ─> answer
  */
