@@ -51,7 +51,10 @@ def sockets_of(pid):
     """{inode: descriptor}"""
     found = {}
     for fd in os.listdir(f"/proc/{pid}/fd"):
-        to = os.readlink(f"/proc/{pid}/fd/{fd}")
+        try:
+            to = os.readlink(f"/proc/{pid}/fd/{fd}")
+        except FileNotFoundError:  # closed since
+            continue
         if to.startswith("socket:["):
             found[int(to[8:-1])] = int(fd)
     return found
