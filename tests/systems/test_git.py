@@ -2,6 +2,7 @@
 import os
 import random
 import secrets
+import shutil
 import subprocess
 import threading
 import time
@@ -81,7 +82,9 @@ class Forge:
 
 @pytest.fixture(scope="module")
 def forge(house, tmp_path_factory):
-    return Forge(house, tmp_path_factory.mktemp("forge"))
+    folder = tmp_path_factory.mktemp("forge")
+    yield Forge(house, folder)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def timed(what, n, call, *words):
