@@ -278,6 +278,9 @@ judge(const struct image *im, const struct policy_question *q, bool any_port,
 	observe(&v, ret_a);
 }
 
+/* Each costs as much as a request. */
+enum { METHODS_MAX = 16 };
+
 /* Whoever reads the request's method goes on with it, whoever reads the other with that:
  * both must lead to the same place. */
 static void
@@ -288,9 +291,12 @@ judge_methods(const struct image *im, const struct policy_question *q,
 	struct policy_question other = *q;
 	struct policy_answer b;
 
-	while (a->action != ACTION_DENY &&
-	       policy_next_method(&methods, &other.method)) {
+	for (size_t n = 0;
+	     a->action != ACTION_DENY && policy_next_method(&methods, &other.method);
+	     n++) {
 		judge(im, &other, false, &b);
+		if (n == METHODS_MAX)
+			b = refuse(ST_DENIED_METHOD, a->rule);
 		if (b.action != ACTION_DENY && b.connector != a->connector)
 			b = refuse(ST_DENIED_METHOD, b.rule);
 		if (b.action == ACTION_DENY || b.observed)

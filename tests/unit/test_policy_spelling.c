@@ -158,6 +158,25 @@ a_method_that_a_field_asks_for_must_be_allowed_too(void **state)
 	image_close(im);
 }
 
+static void
+methods_that_a_request_asks_for_have_a_limit(void **state)
+{
+	struct image *im = make_image(text);
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, 4096);
+	for (size_t n = 1; n <= 17; n++) {
+		struct policy_question q = { .method = STR("POST"), .path = STR("/") };
+		buf_put(&b, STR("&_method=PUT"));
+		q.query = str_of(b.p, b.len);
+		assert_int_equal(ask(im, "open.test.example", &q),
+				 n <= 16 ? ST_OK : ST_DENIED_METHOD);
+	}
+	buf_done(&b);
+	image_close(im);
+}
+
 int
 main(void)
 {
@@ -165,6 +184,7 @@ main(void)
 		cmocka_unit_test(a_denied_path_is_so_however_a_server_may_read_it),
 		cmocka_unit_test(keys_and_methods_are_too),
 		cmocka_unit_test(a_method_that_a_field_asks_for_must_be_allowed_too),
+		cmocka_unit_test(methods_that_a_request_asks_for_have_a_limit),
 	};
 
 	return cmocka_run_group_tests_name("policy_spelling", tests, NULL, NULL);
