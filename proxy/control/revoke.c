@@ -1,6 +1,6 @@
 /* A secret was changed or taken away: whoever was leased it is told, and has forgotten it
  * before the operator is answered.  A process that doesn't answer keeps no lease for longer
- * than connectors/lane.h says, so nobody waits for one that hangs. */
+ * than connectors/lent.h says, so nobody waits for one that hangs. */
 #include <stdlib.h>
 
 #include "proxy/control/control.h"

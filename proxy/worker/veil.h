@@ -8,8 +8,8 @@
  *	client ── TLS ── veil ── near, far ── conn ── proxy_in, peek, tunnel or visit
  *
  * A side that does not take what is there for it is held up by the other not being
- * read.  An end travels only behind all that came before it, and a broken connection is
- * never told as an end.
+ * read.  An end travels only behind all that came before it, and an inner connection that
+ * broke off is never told to the client as an end.
  */
 #include "proxy/flow/stream.h"
 #include "proxy/worker/conn.h"
