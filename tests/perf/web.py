@@ -32,7 +32,8 @@ LOADS = [
     ("intercept h2 to h1 1 KiB, 16x16", "intercept", "tls", keep(KIB, 16, 16, without=SLOW), "request", [(ALL, 1.20)]),
     ("new intercepted connection", "intercept", "tls", new(), "connection", [(("nginx",), 1.00), (("mitmproxy",), 0.10)]),
     ("new connection, the host's too", "intercept", "fresh", new(), "connection", []),
-    ("first sight of a host", "intercept", "fresh", new(host=FIRST), "connection", []),
+    # The keeper mints 50 a second for a worker, and no more.
+    ("first sight of a host", "intercept", "fresh", new(host=FIRST, pace=25), "connection", []),
     ("idle TLS connection", "intercept", "tls", dict(mode="idle", conns=IDLE_CONNS, size=KIB, without=SLOW), "connection", []),
     ("inject h1 1 KiB, 64 kept alive", "connector", "tls", keep(KIB, inject=1), "request",
      [(("envoy",), 1.00), (("direct",), 1.50)]),

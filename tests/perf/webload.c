@@ -10,6 +10,7 @@
  *	from=         the first of these numbers
  *	authority= path=
  *	tls= h2=      1 or 0
+ *	pace=         so many milliseconds from one new connection to the next
  *	conns= streams= size= seconds=
  */
 #include <stdio.h>
@@ -27,7 +28,7 @@ struct load {
 	struct web web;
 	enum mode mode;
 	struct web_link *links;
-	uint64_t conns, size, open, busy, number;
+	uint64_t conns, size, open, busy, number, pace_us, begun_us;
 	struct measure m;
 	bool is_running;
 };
@@ -37,6 +38,17 @@ open_link(struct load *l, struct web_link *k)
 {
 	k->number = l->number++;
 	web_open(&l->web, k);
+}
+
+static bool
+is_time(struct load *l)
+{
+	uint64_t now = measure_now_us();
+
+	if (now - l->begun_us < l->pace_us)
+		return false;
+	l->begun_us = now;
+	return true;
 }
 
 static void
@@ -104,9 +116,9 @@ run_for(struct load *l, uint64_t us)
 	}
 	while (measure_now_us() < end) {
 		for (uint64_t i = 0; l->mode != MODE_IDLE && i < l->conns; i++)
-			if (l->links[i].fd < 0)
+			if (l->links[i].fd < 0 && is_time(l))
 				open_link(l, &l->links[i]);
-		web_turn(&l->web, 20);
+		web_turn(&l->web, l->pace_us > 0 ? 1 : 20);
 	}
 	l->is_running = false;
 }
@@ -150,6 +162,7 @@ prepare(struct load *l, char **argv)
 	l->size = measure_number(argv, "size", 1024);
 	l->conns = measure_number(argv, "conns", 64);
 	l->number = measure_number(argv, "from", 0);
+	l->pace_us = measure_number(argv, "pace", 0) * 1000;
 	measure_address(argv, &l->web.to);
 	l->web.is_tls = measure_number(argv, "tls", 1) != 0;
 	l->web.is_h2 = measure_number(argv, "h2", 0) != 0;
