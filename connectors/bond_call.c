@@ -8,21 +8,15 @@ enum { SCRATCH_MAX = 64 * 1024 };
 void
 bond_stop(struct bond *b)
 {
-	struct side *leg = b->leg;
-
 	lease_cancel(b->leasing);
-	upstream_cancel(b->calling);
 	rotate_cancel(b->rotating);
 	b->leasing = NULL;
-	b->calling = NULL;
 	b->rotating = NULL;
-	b->leg = NULL;
-	side_abort(leg, ST_OK);
+	errand_stop(&b->errand);
 	if (b->has_x)
 		exchange_over(&b->x);
 	b->has_x = false;
 	lease_done(&b->lease);
-	cred_done(&b->answer);
 	arena_done(&b->scratch);
 	if (b->timer.loop != NULL)
 		loop_timer_clear(&b->timer);
@@ -98,8 +92,9 @@ read_answer(struct bond *b)
 {
 	struct str parts[AUTH_PARTS];
 	struct token_held t;
-	enum status st = exchange_read(&b->conf, b->status, cred_since(&b->answer, 0),
-				       connector_now_s(), &t);
+	enum status st =
+		exchange_read(&b->conf, b->errand.http,
+			      cred_since(&b->errand.answer, 0), connector_now_s(), &t);
 
 	if (st != ST_OK) {
 		bond_finish(b, st);
@@ -116,132 +111,48 @@ read_answer(struct bond *b)
 	}
 }
 
-/* The leg's events. */
+/* The request. */
 
 static void
-on_head(void *ctx, struct side_msg *m)
+on_sent(void *ctx)
 {
 	struct bond *b = ctx;
 
-	if (m->head->status < 200)
-		return;
-	b->status = m->head->status;
-	b->is_answered = m->is_whole;
-}
-
-static void
-on_body(void *ctx, struct str view)
-{
-	struct bond *b = ctx;
-
-	cred_put(&b->answer, view);
-}
-
-static void
-on_end(void *ctx, const struct head *trailers)
-{
-	struct bond *b = ctx;
-
-	(void)trailers;
-	b->is_answered = true;
-}
-
-static void
-answered(struct bond *b)
-{
-	struct side *leg = b->leg;
-
-	b->leg = NULL;
-	side_done(leg);
-	if (b->answer.st != ST_OK)
-		bond_finish(b, ST_TOKEN_FAILED);
-	else
-		read_answer(b);
-}
-
-static void
-on_batch(void *ctx)
-{
-	struct bond *b = ctx;
-	bool again = true;
-
-	while (again && b->leg != NULL) {
-		if (b->is_answered) {
-			answered(b);
-			return;
-		}
-		(void)!side_flush(b->leg); /* a failure is told by gone */
-		side_want(b->leg, true);
-		again = side_deliver(b->leg);
-	}
-}
-
-static void
-on_room(void *ctx)
-{
-	(void)ctx;
-}
-
-static void
-on_gone(void *ctx, enum status why)
-{
-	struct bond *b = ctx;
-	struct side *leg = b->leg;
-
-	b->leg = NULL;
-	side_done(leg);
-	bond_finish(b, why);
-}
-
-static const struct side_events events = {
-	.head = on_head,
-	.body = on_body,
-	.end = on_end,
-	.room = on_room,
-	.batch = on_batch,
-	.gone = on_gone,
-};
-
-static void
-send_request(struct bond *b)
-{
-	const struct auth_job *j = &b->x.job;
-	struct side_msg m = { .head = &b->x.head,
-			      .uri = &b->x.uri,
-			      .is_https = true,
-			      .last = j->last,
-			      .last_n = j->last_n };
-
-	cred_init(&b->answer, TOKEN_BODY_MAX);
-	b->is_answered = false;
-	b->leg->events = &events;
-	b->leg->ctx = b;
-	side_put_head(b->leg, &m);
-	if (j->body.n > 0)
-		side_put_body(b->leg, j->body);
-	side_put_end(b->leg, &b->x.head, NULL);
-	/* Views of the secret end here: what isn't sent is copied. */
-	(void)!side_flush(b->leg);
 	exchange_over(&b->x);
 	b->has_x = false;
-	on_batch(b);
 }
 
 static void
-on_upstream(void *ctx, const struct upstream_got *got)
+on_over(void *ctx, enum status st)
 {
 	struct bond *b = ctx;
 
-	b->calling = NULL;
-	if (got->st != ST_OK) {
-		if (got->words != NULL)
-			log_info(&b->all->role.log, "token service: %s: %s",
-				 status_code(got->st), got->words);
-		bond_finish(b, got->st);
-		return;
-	}
-	b->leg = got->side;
-	send_request(b);
+	if (st == ST_OK)
+		read_answer(b);
+	else
+		bond_finish(b, st == ST_TOO_BIG ? ST_TOKEN_FAILED : st);
+}
+
+static void
+send_request(struct bond *b, const struct upstream_wish *wish)
+{
+	static const struct errand_hooks hooks = { on_sent, on_over };
+	const struct auth_job *j = &b->x.job;
+
+	b->errand = (struct errand){
+		.all = b->all,
+		.hooks = &hooks,
+		.ctx = b,
+		.name = b->name,
+		.msg = { .head = &b->x.head,
+			 .uri = &b->x.uri,
+			 .is_https = true,
+			 .last = j->last,
+			 .last_n = j->last_n },
+		.body = j->body,
+		.answer_max = TOKEN_BODY_MAX,
+	};
+	errand_begin(&b->errand, wish);
 }
 
 static void
@@ -254,19 +165,12 @@ call(struct bond *b)
 		.dest = &b->x.uri.dest,
 		.offer = TLS_OFFER_BOTH,
 	};
-	enum status st = ST_RELOADED;
 
 	bond_to(b, BOND_CALL);
-	if (wish.connector != CONNECTOR_NONE) {
-		b->leg = upstream_take(b->all, &wish, true);
-		st = b->leg != NULL ? ST_OK
-				    : upstream_begin(b->all, &wish, on_upstream, b,
-						     &b->calling);
-	}
-	if (st != ST_OK)
-		bond_finish(b, st);
-	else if (b->leg != NULL)
-		send_request(b);
+	if (wish.connector == CONNECTOR_NONE)
+		bond_finish(b, ST_RELOADED);
+	else
+		send_request(b, &wish);
 }
 
 static void
@@ -348,7 +252,6 @@ bond_run(struct bond *b, int sandbox)
 {
 	bond_to(b, BOND_SOON);
 	b->sandbox = fcntl(sandbox, F_DUPFD_CLOEXEC, 0);
-	b->status = 0;
 	loop_timer_init(&b->timer, b->all->loop, begin, b);
 	loop_timer_set(&b->timer, 0);
 }

@@ -11,6 +11,7 @@
  * past a reload, or its new refresh token would be lost.
  */
 #include "connectors/bond.h"
+#include "connectors/errand.h"
 
 enum bond_state { BOND_IDLE, BOND_SOON, BOND_LEASE, BOND_CALL, BOND_ROTATE };
 
@@ -36,18 +37,14 @@ struct bond {
 
 	/* while it runs */
 	int sandbox; /* -1, or a duplicate */
-	uint16_t status;
-	bool is_answered;
 	bool has_x;
 	struct exchange x;
 	struct loop_timer timer;
 	struct lease_call *leasing;
-	struct upstream_call *calling;
 	struct rotate_call *rotating;
 	struct lease lease;
 	struct arena scratch;
-	struct side *leg;
-	struct cred answer;
+	struct errand errand;
 };
 
 void bond_to(struct bond *b, enum bond_state s);

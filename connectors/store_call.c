@@ -11,21 +11,15 @@ static const struct str renew = { "/v1/auth/token/renew-self", 25 };
 void
 store_call_stop(struct store *s)
 {
-	struct side *leg = s->leg;
-
 	lease_cancel(s->leasing);
-	upstream_cancel(s->calling);
 	if (s->is_asked)
 		ask_cancel(s->line, s->seq);
 	s->leasing = NULL;
-	s->calling = NULL;
 	s->is_asked = false;
-	s->leg = NULL;
-	side_abort(leg, ST_OK);
+	errand_stop(&s->errand);
 	lease_done(&s->lease);
 	cred_done(&s->body);
 	cred_done(&s->last);
-	cred_done(&s->answer);
 	arena_done(&s->scratch);
 	loop_timer_clear(&s->timer);
 }
@@ -42,9 +36,6 @@ image(const struct store *s)
 static enum status
 put_target(const struct store *s, struct buf *b)
 {
-	const struct image_store_item *item =
-		s->what == STORE_READ ? store_item(s) : NULL;
-
 	if (s->what == STORE_SELF) {
 		buf_put(b, self);
 	} else if (s->what == STORE_RENEW) {
@@ -56,6 +47,7 @@ put_target(const struct store *s, struct buf *b)
 		buf_put(b, image_str(image(s), s->at->login_mount));
 		buf_put(b, STR("/login"));
 	} else {
+		const struct image_store_item *item = store_item(s);
 		buf_put(b, STR("/v1/"));
 		buf_put(b, image_str(image(s), item->mount));
 		buf_put(b, STR("/data/"));
@@ -167,126 +159,56 @@ make_request(struct store *s)
 	return st;
 }
 
-/* The leg's events. */
+/* On its way. */
 
 static void
-end_call(struct store *s, enum status st)
+on_sent(void *ctx)
 {
-	struct side *leg = s->leg;
+	struct store *s = ctx;
 
-	s->leg = NULL;
-	side_done(leg);
+	cred_done(&s->body);
+	cred_done(&s->last);
+	lease_done(&s->lease);
+}
+
+static void
+on_over(void *ctx, enum status st)
+{
+	struct store *s = ctx;
+
+	s->http = s->errand.http;
 	store_answered(s, st);
 }
 
 static void
-on_head(void *ctx, struct side_msg *m)
-{
-	struct store *s = ctx;
-
-	if (m->head->status < 200)
-		return;
-	s->http = m->head->status;
-	s->is_answered = m->is_whole;
-}
-
-static void
-on_body(void *ctx, struct str view)
-{
-	cred_put(&((struct store *)ctx)->answer, view);
-}
-
-static void
-on_end(void *ctx, const struct head *trailers)
-{
-	(void)trailers;
-	((struct store *)ctx)->is_answered = true;
-}
-
-static void
-on_batch(void *ctx)
-{
-	struct store *s = ctx;
-	bool again = true;
-
-	while (again && s->leg != NULL) {
-		/* One that is too long is not waited for. */
-		if (s->is_answered || s->answer.st != ST_OK) {
-			end_call(s, s->answer.st == ST_OK ? ST_OK : ST_SOURCE_SILENT);
-			return;
-		}
-		(void)!side_flush(s->leg); /* a failure is told by gone */
-		side_want(s->leg, true);
-		again = side_deliver(s->leg);
-	}
-}
-
-static void
-on_room(void *ctx)
-{
-	(void)ctx;
-}
-
-static void
-on_gone(void *ctx, enum status why)
-{
-	end_call(ctx, why == ST_OK ? ST_SOURCE_SILENT : why);
-}
-
-static const struct side_events events = {
-	.head = on_head,
-	.body = on_body,
-	.end = on_end,
-	.room = on_room,
-	.batch = on_batch,
-	.gone = on_gone,
-};
-
-static void
 send_request(struct store *s)
 {
-	struct field token = { STR("x-vault-token"), cred_since(&s->last, 0),
-			       TOKEN_NONE };
-	struct side_msg m = { .head = &s->head,
-			      .uri = &s->uri,
-			      .is_https = true,
-			      .is_whole = s->head.body == BODY_NONE,
-			      .last = &token,
-			      .last_n = s->last.len > 0 };
+	static const struct errand_hooks hooks = { on_sent, on_over };
+	const struct upstream_wish wish = {
+		.connector = s->at->connector,
+		.handle = HANDLE_NONE,
+		.sandbox = -1,
+		.dest = &s->uri.dest,
+		.offer = TLS_OFFER_BOTH,
+	};
 
-	cred_init(&s->answer, KV_BODY_MAX);
-	s->is_answered = false;
-	s->http = 0;
-	s->leg->events = &events;
-	s->leg->ctx = s;
-	side_put_head(s->leg, &m);
-	if (!m.is_whole) {
-		side_put_body(s->leg, cred_since(&s->body, 0));
-		side_put_end(s->leg, &s->head, NULL);
-	}
-	/* Views of secrets end here: what isn't sent is copied. */
-	(void)!side_flush(s->leg);
-	cred_done(&s->body);
-	cred_done(&s->last);
-	lease_done(&s->lease);
-	on_batch(s);
-}
-
-static void
-on_upstream(void *ctx, const struct upstream_got *got)
-{
-	struct store *s = ctx;
-
-	s->calling = NULL;
-	if (got->st != ST_OK) {
-		if (got->words != NULL)
-			log_info(&s->all->role.log, "source %.*s: %s: %s",
-				 STR_ARG(s->name), status_code(got->st), got->words);
-		store_answered(s, got->st);
-		return;
-	}
-	s->leg = got->side;
-	send_request(s);
+	s->token_field = (struct field){ STR("x-vault-token"), cred_since(&s->last, 0),
+					 TOKEN_NONE };
+	s->errand = (struct errand){
+		.all = s->all,
+		.hooks = &hooks,
+		.ctx = s,
+		.name = s->name,
+		.msg = { .head = &s->head,
+			 .uri = &s->uri,
+			 .is_https = true,
+			 .is_whole = s->head.body == BODY_NONE,
+			 .last = &s->token_field,
+			 .last_n = s->last.len > 0 },
+		.body = cred_since(&s->body, 0),
+		.answer_max = KV_BODY_MAX,
+	};
+	errand_begin(&s->errand, &wish);
 }
 
 static void
@@ -306,21 +228,8 @@ store_call(struct store *s, enum store_what what)
 	loop_timer_set(&s->timer,
 		       what == STORE_REVOKE ? STORE_REVOKE_MS : STORE_CALL_MS);
 	st = make_request(s);
-	const struct upstream_wish wish = {
-		.connector = s->at->connector,
-		.handle = HANDLE_NONE,
-		.sandbox = -1,
-		.dest = &s->uri.dest,
-		.offer = TLS_OFFER_BOTH,
-	};
-	if (st == ST_OK) {
-		s->leg = upstream_take(s->all, &wish, true);
-		st = s->leg != NULL ? ST_OK
-				    : upstream_begin(s->all, &wish, on_upstream, s,
-						     &s->calling);
-	}
-	if (st != ST_OK)
-		store_answered(s, st);
-	else if (s->leg != NULL)
+	if (st == ST_OK)
 		send_request(s);
+	else
+		store_answered(s, st);
 }

@@ -9,10 +9,10 @@
  *
  * store_step() finds in IDLE what is to be done next.
  */
+#include "connectors/errand.h"
 #include "connectors/kv.h"
 #include "connectors/lease.h"
 #include "connectors/store.h"
-#include "connectors/upstream.h"
 
 enum store_state { STORE_IDLE, STORE_LEASE, STORE_CALL, STORE_SUPPLY };
 
@@ -54,14 +54,13 @@ struct store {
 	struct loop_timer timer;
 	struct lease_call *leasing;
 	struct lease lease;
-	struct upstream_call *calling;
-	struct side *leg;
 	struct arena scratch;
 	struct head head;
 	struct uri uri;
-	struct cred body, last, answer;
-	uint16_t http;
-	bool is_answered;
+	struct cred body, last;
+	struct field token_field; /* a view of last */
+	struct errand errand;
+	uint16_t http;        /* of the call; 0: no answer */
 	enum status supplied; /* what the keeper is told */
 	struct ask_line *line;
 	uint32_t seq;

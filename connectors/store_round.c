@@ -1,4 +1,5 @@
 /* What is asked of a source, in which order, and what its answers mean. */
+#include "connectors/auth_part.h"
 #include "connectors/store_in.h"
 #include "proxy/base/num.h"
 
@@ -143,7 +144,7 @@ logged_in(struct store *s, enum status st)
 	if (st == ST_NO_SECRET)
 		st = ST_SOURCE_REFUSED; /* no such login there */
 	if (st == ST_OK)
-		st = kv_parse_login(cred_since(&s->answer, 0), &t);
+		st = kv_parse_login(cred_since(&s->errand.answer, 0), &t);
 	if (st == ST_OK) {
 		take_token(s, &t);
 		store_go_on(s, 0);
@@ -162,7 +163,7 @@ looked_up(struct store *s, enum status st)
 	struct kv_token t = { .lease_s = 0 };
 
 	if (st == ST_OK)
-		st = kv_parse_self(cred_since(&s->answer, 0), &t);
+		st = kv_parse_self(cred_since(&s->errand.answer, 0), &t);
 	if (st == ST_OK || st == ST_SOURCE_REFUSED || st == ST_NO_SECRET) {
 		set_lease(s, &t);
 		store_go_on(s, 0);
@@ -178,7 +179,7 @@ renewed(struct store *s, enum status st)
 	struct kv_token t = { .lease_s = 0 };
 
 	if (st == ST_OK)
-		st = kv_parse_login(cred_since(&s->answer, 0), &t);
+		st = kv_parse_login(cred_since(&s->errand.answer, 0), &t);
 	if (st == ST_OK && is_worth_keeping(s, &t))
 		set_lease(s, &t);
 	else if (st == ST_OK)
@@ -217,7 +218,7 @@ was_read(struct store *s, enum status st)
 		return;
 	}
 	if (st == ST_OK)
-		st = kv_parse_value(cred_since(&s->answer, 0),
+		st = kv_parse_value(cred_since(&s->errand.answer, 0),
 				    image_str(s->all->role.image, item->field),
 				    item->version, connector_now_s(), &v);
 	if (st == ST_SOURCE_SILENT || st == ST_NOMEM) {
@@ -297,6 +298,10 @@ on_lease(void *ctx, enum status st, struct lease *l)
 		return;
 	}
 	lease_views(&s->lease, parts);
+	if (auth_check_text(parts[AUTH_PART_SECRET]) != ST_OK) {
+		login_refused(s); /* no field can hold it */
+		return;
+	}
 	cred_init(&t.text, KV_TOKEN_MAX);
 	cred_put(&t.text, parts[AUTH_PART_SECRET]);
 	lease_done(&s->lease);
