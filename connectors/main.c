@@ -6,7 +6,6 @@
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "connectors/bond.h"
@@ -18,7 +17,6 @@
 #include "connectors/upstream.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/needle.h"
-#include "proxy/base/num.h"
 
 /* What was read is wiped with each tick; all else is looked after with each fourth. */
 enum { TICK_MS = 250, TICKS = 4, HEAP_KEPT = 16 << 20 };
@@ -164,8 +162,7 @@ on_given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_
 	enum status st = given_line(all, (enum role)index, text, m);
 	if (st != ST_OK || index != ROLE_KEEPER)
 		return st;
-	memset(all->group, 0, sizeof all->group);
-	memcpy(all->group, text.p, num_min(text.n, STR_NAME_MAX));
+	(void)snprintf(all->group, sizeof all->group, "%.*s", STR_ARG(text));
 	/* One that is new knows nothing of what sources keep. */
 	if (all->role.image != NULL)
 		stores_renew(all);
@@ -219,10 +216,11 @@ on_commit(void *ctx, const struct image *old)
 		log_error(&all->role.log, "no memory to count by: %s",
 			  status_code(ST_NOMEM));
 	upstream_flush(all);
+	/* First: a probe knows its connector by its place in the image before. */
+	probes_end(all, NULL);
 	stores_renew(all);
 	if (old == NULL)
 		return;
-	probes_end(all, NULL);
 	stats_add(all->role.stats, STAT_RELOADS, 1);
 	bonds_renew(all);
 	lanes_judge(all, old);
