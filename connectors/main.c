@@ -6,6 +6,7 @@
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "connectors/bond.h"
@@ -17,6 +18,7 @@
 #include "connectors/upstream.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/needle.h"
+#include "proxy/base/num.h"
 
 /* What was read is wiped with each tick; all else is looked after with each fourth. */
 enum { TICK_MS = 250, TICKS = 4, HEAP_KEPT = 16 << 20 };
@@ -346,12 +348,20 @@ crypto_new(size_t n, const char *file, int line)
 	return malloc(n);
 }
 
+/* Not realloc(), which leaves what it moves away from as it was. */
 static void *
 crypto_again(void *p, size_t n, const char *file, int line)
 {
+	void *more = n > 0 ? malloc(n) : NULL;
+
 	(void)file;
 	(void)line;
-	return realloc(p, n);
+	if (more == NULL && n > 0)
+		return NULL;
+	if (more != NULL && p != NULL)
+		memcpy(more, p, num_min(n, malloc_usable_size(p)));
+	wipe_and_free(p);
+	return more;
 }
 
 static void
