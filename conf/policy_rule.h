@@ -32,7 +32,8 @@ bool policy_path_fits(const struct image *im, const struct image_rule *r,
 /* Every key of the query is listed (nothing listed: every query fits). */
 bool policy_query_fits(const struct image *im, const struct image_rule *r,
 		       struct str query);
-/* Some key of the query may be read as one that is listed (nothing listed: every query does). */
+/* Some key of the query may be read as one that is listed (nothing listed: every query
+ * does). */
 bool policy_query_meets(const struct image *im, const struct image_rule *r,
 			struct str query);
 /* The next key of a query with its value, as they are spelled; false: no more.  `a&&b`

@@ -1,20 +1,20 @@
 #ifndef CONNECTORS_ERRAND_H
 #define CONNECTORS_ERRAND_H
 /*
- * errand: one request of the connector's own, to a token service or a source of secrets, and
- * its answer, whole.
+ * errand: one request of the connector's own, to a token service or a source of secrets,
+ * and its answer, whole.
  *
- * The request is the owner's: message, body and what they point to, credentials perhaps, stay
- * until sent(), and nobody needs them from then on.  The answer is the errand's, until
- * errand_stop() wipes it.  How long all of it may take is the owner's to say: errand_stop().
+ * The request is the owner's: message, body and what they point to, credentials perhaps,
+ * stay until sent(), and nobody needs them from then on.  The answer is the errand's, until
+ * errand_stop() wipes it.  It has no clock: the owner stops what takes too long.
  */
 #include "connectors/cred.h"
 #include "connectors/upstream.h"
 
 struct errand_hooks {
 	void (*sent)(void *ctx);
-	/* Once, perhaps from inside errand_begin(), and also without sent().  ST_OK: there is
-	 * an answer; ST_TOO_BIG: it is longer than answer_max, and was not waited for. */
+	/* Once, perhaps from inside errand_begin(), and also without sent().  ST_OK: there
+	 * is an answer; ST_TOO_BIG: it is longer than answer_max, and not waited for. */
 	void (*over)(void *ctx, enum status st);
 };
 

@@ -12,7 +12,8 @@
  *	sent    characters of it that are out already (a mask leaves them alone)
  *
  * Only what a mask would change is held back, and only while a match is still possible;
- * at most needle_reach() characters (more may stay at hand, that are out already).  What is held is part of an echo: it is wiped.
+ * at most needle_reach() characters (more may stay at hand, that are out already).  What
+ * is held is part of an echo: it is wiped.
  *
  * Owner: the stream.  The set outlives it.
  */

@@ -183,7 +183,7 @@ stores_revoke(struct connector *all, bool (*fn)(const void *ctx, uint32_t connec
 {
 	list_each (it, &all->stores) {
 		struct store *s = LIST_OF(it, struct store, link);
-		if (!fn(ctx, s->at->connector))
+		if (s->is_over || !fn(ctx, s->at->connector))
 			continue;
 		store_drop_token(s);
 		s->round_ms = 0;

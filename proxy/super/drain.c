@@ -6,8 +6,9 @@
 
 /*
  * The end, in steps.  Those who serve sandboxes finish what runs, then go; then those
- * whom they ask, connectors that give back their tokens first; the ledger drains all rings when no one writes any more, and goes
- * before the keeper, which signs its last head.
+ * whom they ask, connectors that give back their tokens first; the ledger drains all
+ * rings when no one writes any more, and goes before the keeper, which signs its last
+ * head.
  */
 #define BIT(r) (1u << ROLE_##r)
 static const struct drain_step {
