@@ -67,10 +67,12 @@ meet_head(struct walk *w, uint64_t seq, uint64_t segment, const struct chain_has
 {
 	uint64_t after = w->signed_to + 1;
 
+	/* Those before are of places inside a dropped segment. */
+	while (w->head.is_there && w->head.seq < seq)
+		if (!next_head(w))
+			return false;
 	if (!w->head.is_there || w->head.seq > seq)
 		return true;
-	if (w->head.seq < seq) /* of a place inside a dropped segment */
-		return next_head(w) && meet_head(w, seq, segment, link);
 	if (w->head.segment != segment || !chain_eq(&w->head.link, link))
 		return walk_misfit(w, after, seq,
 				   "what was signed at row %llu is not what is there",

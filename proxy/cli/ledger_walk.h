@@ -31,7 +31,7 @@ PRINTF(4, 5)
 bool walk_misfit(struct walk *w, uint64_t first, uint64_t last, const char *fmt, ...);
 
 /* ledger_verify_places.c: places noted outside of the database */
-/* p NULL, or of no row: nothing is expected. */
+/* p of row 0: nothing is expected. */
 bool walk_meets_place(struct walk *w, const struct verify_place *p, const char *where);
 bool walk_meets_log(struct walk *w, const char *dir); /* heads.log */
 
