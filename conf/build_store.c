@@ -143,7 +143,7 @@ on_refresh(struct build *b, const struct node *n, void *ctx)
 static void
 on_keep(struct build *b, const struct node *n, void *ctx)
 {
-	(void)value_duration(b->report, n, 1000, 7 * DAY_MS,
+	(void)value_duration(b->report, n, 1000, (uint64_t)7 * DAY_MS,
 			     &((struct store_context *)ctx)->image.keep_ms);
 }
 
