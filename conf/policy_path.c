@@ -164,14 +164,8 @@ skip_to_segment(struct str s)
 {
 	size_t n = 0;
 
-	while (s.n > 0) {
-		if (is_slash(octet(s, &n)))
-			s = str_skip(s, n);
-		else if (first_segment(s, &n).n == 0)
-			s = str_skip(s, n);
-		else
-			break;
-	}
+	while (s.n > 0 && (is_slash(octet(s, &n)) || first_segment(s, &n).n == 0))
+		s = str_skip(s, n);
 	return s;
 }
 
