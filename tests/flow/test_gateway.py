@@ -20,7 +20,7 @@ import threading
 import pytest
 
 from conftest import end_server, wait_for
-from test_dns import AAAA, A, Answer, query
+from dns_gate import AAAA, A, Answer, query
 from test_tunnel import Origin, echo, read_refusal
 
 if os.geteuid() != 0:

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from conftest import free_port, wait_for
-from test_dns import A, Answer, query
+from dns_gate import A, Answer, query
 from test_tunnel import config, echo, origin, read_head, secure  # noqa: F401 (a fixture)
 
 
