@@ -16,6 +16,9 @@ from company_systems import Git, basic
 MIB = 1 << 20
 BLOB, MANY, MORE = 10 * MIB, 50, 10
 GROWTH_KIB = 8 * 1024
+# libcurl 7.88 may ask git for more behind the end of a body that it sends by HTTP/2 in pieces, and then
+# both wait for ever: what is pushed by HTTP/2 has its length.
+PUSHES = {"http1": ["-c", "http.version=HTTP/1.1"], "http2": ["-c", "http.postBuffer=256m"]}
 URL = "https://github.com/acme/app.git"
 
 
@@ -99,11 +102,12 @@ def test_a_repository_of_500_mb_is_cloned_and_pushed_to_in_memory_that_does_not_
     with Memory(forge.h) as memory:
         timed("clone", MANY * BLOB // MIB, forge.git, "clone", "-q", "--no-checkout", URL, copy)
         assert forge.size(copy) >= MANY * BLOB // MIB
-        fill(copy, "refs/heads/more", MORE)
-        timed("push", MORE * BLOB // MIB, forge.git, "-C", copy, "push", "-q", "origin", "more")
+        for branch, how in PUSHES.items():
+            fill(copy, f"refs/heads/{branch}", MORE)
+            timed(f"push {branch}", MORE * BLOB // MIB, forge.git, *how, "-C", copy, "push", "-q", "origin", branch)
         forge.git("-C", copy, "fetch", "-q", "--all")
-    heads = [subprocess.run(["git", "-C", r, "rev-parse", "more"], capture_output=True, check=True).stdout for r in (copy, forge.bare)]
-    assert heads[0] == heads[1] and forge.size(forge.bare) >= (MANY + MORE) * BLOB // MIB
+    heads = [subprocess.run(["git", "-C", r, "rev-parse", *PUSHES], capture_output=True, check=True).stdout for r in (copy, forge.bare)]
+    assert heads[0] == heads[1] and forge.size(forge.bare) >= (MANY + 2 * MORE) * BLOB // MIB
     assert all(n < GROWTH_KIB for n in memory.most.values()), memory.most
     counts["KiB that the roles grew by"] = max(memory.most.values())
     assert [r.refused for r in forge.system.seen if r.refused] == []
