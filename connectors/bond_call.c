@@ -1,7 +1,7 @@
 #include <fcntl.h>
-#include <unistd.h>
 
 #include "connectors/bond_in.h"
+#include "proxy/io/sock.h"
 
 enum { SCRATCH_MAX = 64 * 1024 };
 
@@ -21,7 +21,7 @@ bond_stop(struct bond *b)
 	if (b->timer.loop != NULL)
 		loop_timer_clear(&b->timer);
 	if (b->sandbox >= 0)
-		(void)close(b->sandbox);
+		sock_close_passed(b->sandbox);
 	b->sandbox = -1;
 }
 

@@ -64,7 +64,7 @@ lane_end(struct lane *l)
 	loop_io_clear(&l->io);
 	loop_io_clear(&l->watcher);
 	(void)close(l->io.fd);
-	(void)close(l->sandbox);
+	sock_close_passed(l->sandbox);
 	list_remove(&l->link);
 	loop_defer(all->loop, lane_free, l);
 	connector_check_drained(all);
@@ -268,9 +268,9 @@ lane_heard(struct peer *p, struct ask_msg *m)
 	if (st != ST_OK) {
 		record_refusal(all, &wish, sandbox, st);
 		if (fd >= 0)
-			(void)close(fd);
+			sock_close_passed(fd);
 		if (sandbox >= 0)
-			(void)close(sandbox);
+			sock_close_passed(sandbox);
 	}
 	buf_init(&b, 16);
 	buf_put_u16(&b, (uint16_t)st);

@@ -215,7 +215,7 @@ digest_told(void *ctx, enum status st, const struct digest *d)
 		else
 			answer(c, &w->login, st);
 	}
-	(void)close(w->fd);
+	sock_close_passed(w->fd);
 	free(w);
 }
 
@@ -261,7 +261,7 @@ token_heard(struct control *c, struct ask_line *line, struct ask_msg *m)
 		st = ask_keeper(c, &login, id, hash, fd);
 		if (st == ST_OK)
 			return;
-		(void)close(fd);
+		sock_close_passed(fd);
 	}
 	answer(c, &login, st);
 }

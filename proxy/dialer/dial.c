@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <unistd.h>
+
+#include "proxy/io/sock.h"
 
 enum { WATCH_AFTER_MS = 50 };
 
@@ -54,7 +55,7 @@ end(struct dial *d)
 	if (d->is_watched)
 		(void)epoll_ctl(all->watch, EPOLL_CTL_DEL, d->fd, NULL);
 	if (d->fd != -1)
-		(void)close(d->fd);
+		sock_close_passed(d->fd);
 	resolve_stop(&d->wait4);
 	resolve_stop(&d->wait6);
 	race_clear(&d->race);
@@ -80,7 +81,7 @@ finish(struct dial *d, const struct race_result *r)
 	}
 	answer(d->peer, d->ask, d->seq, d, r);
 	if (r->fd != -1)
-		(void)close(r->fd);
+		sock_close_passed(r->fd);
 	end(d);
 }
 
@@ -196,7 +197,7 @@ dial_refuse(struct dial *d, enum status why)
 {
 	dial_refuse_ask(d->peer, d->ask, d->seq, why);
 	if (d->fd != -1)
-		(void)close(d->fd);
+		sock_close_passed(d->fd);
 	free(d);
 }
 

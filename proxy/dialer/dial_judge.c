@@ -2,10 +2,10 @@
  * connector that was taken over gets what policy allows it and no more. */
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "proxy/dialer/dial_in.h"
 #include "proxy/dialer/parent.h"
+#include "proxy/io/sock.h"
 
 struct wish {                 /* the body of the ask */
 	struct str connector; /* FETCH */
@@ -242,14 +242,14 @@ start(struct peer *p, struct ask_msg *m, int fd, const struct wish *wish)
 	if (wish->port == 0) {
 		dial_refuse_ask(p, a, m->seq, ST_BAD_PORT);
 		if (fd != -1)
-			(void)close(fd);
+			sock_close_passed(fd);
 		return;
 	}
 	d = dial_new(p, a, m->seq, fd);
 	if (d == NULL) {
 		dial_refuse_ask(p, a, m->seq, ST_NOMEM);
 		if (fd != -1)
-			(void)close(fd);
+			sock_close_passed(fd);
 		return;
 	}
 	st = admit(d, wish);

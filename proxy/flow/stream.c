@@ -100,7 +100,9 @@ error_of(struct stream *s, int error)
 	return error == ETIMEDOUT ? ST_TIMEOUT : ST_CUT;
 }
 
-/* Bytes that the socket took; 0 when it takes none now. */
+/* Bytes that the socket took; 0 when it takes none now.  Another process may hold the
+ * same socket and have it wait (the worker of a lane, if it was taken over): so each call
+ * says itself that it does not. */
 static enum status
 push(struct stream *s, const struct iovec *v, size_t n, size_t *ret_taken)
 {
@@ -108,7 +110,7 @@ push(struct stream *s, const struct iovec *v, size_t n, size_t *ret_taken)
 	ssize_t k;
 
 	do
-		k = sendmsg(s->fd, &m, MSG_NOSIGNAL);
+		k = sendmsg(s->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (k < 0 && errno == EINTR);
 	if (k < 0 && errno != EAGAIN)
 		return error_of(s, errno);
@@ -211,7 +213,7 @@ read_plain(struct stream *s, char *p, size_t n, size_t *ret_n)
 	ssize_t k;
 
 	do
-		k = recv(s->fd, p, n, 0);
+		k = recv(s->fd, p, n, MSG_DONTWAIT);
 	while (k < 0 && errno == EINTR);
 	if (k > 0) {
 		*ret_n = (size_t)k;

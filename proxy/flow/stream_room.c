@@ -54,7 +54,7 @@ wire_take(BIO *b, char *p, size_t n, size_t *ret_n)
 		return 0;
 	}
 	do
-		k = recv(s->fd, p, n, 0);
+		k = recv(s->fd, p, n, MSG_DONTWAIT);
 	while (k < 0 && errno == EINTR);
 	if (k > 0) {
 		*ret_n = (size_t)k;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "proxy/base/num.h"
+#include "proxy/io/sock.h"
 
 enum {
 	HEAD = 8,
@@ -164,7 +165,7 @@ keep_fd(struct ask_msg *m, const unsigned char *at)
 
 	memcpy(&fd, at, sizeof fd);
 	if (m->fds_n == ASK_FDS_MAX) {
-		(void)close(fd);
+		sock_close_passed(fd);
 		return false;
 	}
 	m->fds[m->fds_n++] = fd;
@@ -271,6 +272,6 @@ ask_msg_done(struct ask_msg *m)
 {
 	for (size_t i = 0; i < m->fds_n; i++)
 		if (m->fds[i] >= 0)
-			(void)close(m->fds[i]);
+			sock_close_passed(m->fds[i]);
 	m->fds_n = 0;
 }

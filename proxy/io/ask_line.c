@@ -102,7 +102,7 @@ packet_free(struct packet *p)
 {
 	for (size_t i = 0; i < p->out.load.fds_n; i++)
 		if (p->fds[i] >= 0)
-			(void)close(p->fds[i]);
+			sock_close_passed(p->fds[i]);
 	free(p);
 }
 

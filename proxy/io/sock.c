@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* <linux/netfilter_ipv4.h> and its IPv6 twin clash with <netinet/in.h>; their two
  * numbers are part of the kernel's interface. */
@@ -18,6 +19,15 @@ sock_set_nonblock(int fd)
 	    (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0))
 		return ST_SYSTEM;
 	return ST_OK;
+}
+
+void
+sock_close_passed(int fd)
+{
+	const struct linger none = { 0, 0 };
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+	(void)close(fd);
 }
 
 /* accept(2): errors of the network that waited on the new socket are reported here. */

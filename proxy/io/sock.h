@@ -18,6 +18,10 @@ enum status sock_set_nonblock(int fd) MUSTCHECK;
 enum status sock_accept(int listener, struct sockaddr_storage *ret_peer,
 			int *ret_fd) MUSTCHECK;
 
+/* For a descriptor that another process passed to us: close() of a socket waits as long as
+ * that one has set (SO_LINGER), whatever O_NONBLOCK says.  What no socket is, is closed. */
+void sock_close_passed(int fd);
+
 /* The kernel's own number of this socket; the same in every process that holds it. */
 enum status sock_cookie(int fd, uint64_t *ret_cookie) MUSTCHECK;
 /* Of the network namespace that the socket was made in (Linux 5.14). */

@@ -1,6 +1,7 @@
 #include "proxy/ledger/drain.h"
 
 #include <stdlib.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "proxy/base/clock.h"
@@ -82,9 +83,11 @@ on_bell(void *ctx, unsigned events)
 {
 	struct source *x = ctx;
 	uint64_t n = 0;
+	struct iovec v = { &n, sizeof n };
 
 	(void)events;
-	(void)!read(x->bell, &n, sizeof n);
+	/* The writer holds it too, may have emptied it, and may have it wait. */
+	(void)!preadv2(x->bell, &v, 1, -1, RWF_NOWAIT);
 	look_soon(x->drain, x->drain->sync_ms);
 }
 

@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import socket
+import struct
 import threading
 import time
 import urllib.parse
@@ -11,8 +12,8 @@ import urllib.parse
 import pytest
 
 from certificates import make_ca, make_leaf
-from connector_line import HOST, Connector, System, reply
-from role_line import str16
+from connector_line import HOST, Connector, Lane, System, reply
+from role_line import STATUS, Wire, str16
 
 TRACKER = """
   - name: tracker
@@ -443,6 +444,21 @@ def test_limits_hold_for_all_sandboxes_together(start):
     a, b = c.lane(), c.lane(source="127.0.0.6")
     assert [a.call("GET", "/api/x").status, b.call("GET", "/api/x").status] == [200, 200]
     assert a.call("GET", "/api/x").reason == "limit_rate"
+
+
+def test_a_lane_whose_worker_has_it_wait_holds_up_no_other(start):
+    """Whether calls wait is a matter of the open file: who passed one end of a pair on may keep that end, too."""
+    c = start(serve=lambda r: reply(200, bytes(100000)))
+    ours, theirs = socket.socketpair()
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    ends = c.sandbox()
+    body, _ = c.lines["WORKER"].call("LANE", str16("tracker") + struct.pack("!Q", c.generation), [theirs.fileno(), ends[1].fileno()])
+    assert STATUS[Wire(body).get("H")] == "OK"
+    theirs.setblocking(True)
+    taken = Lane(ours)
+    taken.ask("GET", "/api/x")
+    time.sleep(0.3)
+    assert c.lane(source="127.0.0.6").call("GET", "/api/x").status == 200
 
 
 def test_a_lane_ends_with_its_sandbox(start):

@@ -58,6 +58,8 @@ CALLS = {
     "prctl to be dumpable": (["157", "4", "1", "0", "0", "0"], []),
     "prlimit to more": (["302", "0", "7", "&0", "0", "--data", "ff" * 16], []),
     "setsockopt of a filter": (["54", "3", "1", "26", "&0", "16", "--data", "00" * 16], []),
+    "fcntl to own the signals of a descriptor": (["72", "3", "8", "1"], []),
+    "fcntl for a signal with each byte": (["72", "3", "4", str(os.O_RDWR | os.O_ASYNC)], []),
     "seccomp": (["317", "0", "0", "0"], []),
     "personality": (["135", "0x40000"], []),
     "unlink elsewhere": (["87", "&0", "--data", b"/etc/sandgate-none\0".hex()], []),
