@@ -1,9 +1,36 @@
+#define ZSTD_STATIC_LINKING_ONLY /* ZSTD_customMem; Debian's library has it */
 #include "connectors/inflate_layer.h"
 
+#include <stdlib.h>
+
+#include "connectors/wipe.h"
 #include "proxy/base/num.h"
 
 enum { ZSTD_WINDOW_LOG = 23 }; /* 8 MiB, what RFC 9659 lets senders use */
 enum { Z_WINDOW = 15, Z_GZIP = 16, PIECE = 1 << 20 };
+
+/* A decoder's window holds what it has decoded, echoes of secrets perhaps. */
+
+static void *
+layer_new(void *ctx, size_t n)
+{
+	(void)ctx;
+	return malloc(n);
+}
+
+static void *
+z_new(void *ctx, uInt items, uInt n)
+{
+	(void)ctx;
+	return calloc(items, n);
+}
+
+static void
+layer_free(void *ctx, void *p)
+{
+	(void)ctx;
+	wipe_free(p);
+}
 
 /* zlib's structs have pointers without const. */
 static unsigned char *
@@ -49,7 +76,7 @@ z_begin(struct layer *l, int bits)
 {
 	if (l->is_made)
 		return inflateReset(&l->u.z) == Z_OK ? ST_OK : ST_UPSTREAM_BAD;
-	l->u.z = (z_stream){ 0 };
+	l->u.z = (z_stream){ .zalloc = z_new, .zfree = layer_free };
 	if (inflateInit2(&l->u.z, bits) != Z_OK)
 		return ST_NOMEM;
 	l->is_made = true;
@@ -109,7 +136,7 @@ deflate_step(struct layer *l, struct str *in, char *space, size_t n, size_t *ret
 static enum status
 br_begin(struct layer *l)
 {
-	l->u.br = BrotliDecoderCreateInstance(NULL, NULL, NULL);
+	l->u.br = BrotliDecoderCreateInstance(layer_new, layer_free, NULL);
 	l->is_made = l->u.br != NULL;
 	return l->is_made ? ST_OK : ST_NOMEM;
 }
@@ -143,7 +170,8 @@ zstd_begin(struct layer *l)
 
 	if (l->is_made)
 		return ST_OK; /* the next frame is begun by its first octet */
-	l->u.zstd = ZSTD_createDStream();
+	l->u.zstd = ZSTD_createDStream_advanced(
+		(ZSTD_customMem){ layer_new, layer_free, NULL });
 	if (l->u.zstd == NULL)
 		return ST_NOMEM;
 	l->is_made = true;

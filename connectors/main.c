@@ -6,7 +6,6 @@
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "connectors/bond.h"
@@ -16,9 +15,9 @@
 #include "connectors/revoke.h"
 #include "connectors/store.h"
 #include "connectors/upstream.h"
+#include "connectors/wipe.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/needle.h"
-#include "proxy/base/num.h"
 
 /* What was read is wiped with each tick; all else is looked after with each fourth. */
 enum { TICK_MS = 250, TICKS = 4, HEAP_KEPT = 16 << 20 };
@@ -330,15 +329,6 @@ connector_done(struct connector *all)
 	free(all->gauges);
 }
 
-/* Libraries free what they have read, and leave it there. */
-static void
-wipe_and_free(void *p)
-{
-	if (p != NULL)
-		explicit_bzero(p, malloc_usable_size(p));
-	free(p);
-}
-
 /* OpenSSL's buffers hold what was read, decrypted. */
 static void *
 crypto_new(size_t n, const char *file, int line)
@@ -348,20 +338,12 @@ crypto_new(size_t n, const char *file, int line)
 	return malloc(n);
 }
 
-/* Not realloc(), which leaves what it moves away from as it was. */
 static void *
 crypto_again(void *p, size_t n, const char *file, int line)
 {
-	void *more = n > 0 ? malloc(n) : NULL;
-
 	(void)file;
 	(void)line;
-	if (more == NULL && n > 0)
-		return NULL;
-	if (more != NULL && p != NULL)
-		memcpy(more, p, num_min(n, malloc_usable_size(p)));
-	wipe_and_free(p);
-	return more;
+	return wipe_realloc(p, n);
 }
 
 static void
@@ -369,7 +351,7 @@ crypto_free(void *p, const char *file, int line)
 {
 	(void)file;
 	(void)line;
-	wipe_and_free(p);
+	wipe_free(p);
 }
 
 int
@@ -384,7 +366,7 @@ main(void)
 					  .sandbox = on_sandbox };
 	enum status st = jail_early(ROLE_CONNECTOR, 0);
 
-	json_set_alloc_funcs(malloc, wipe_and_free);
+	json_set_alloc_funcs(malloc, wipe_free);
 	need(CRYPTO_set_mem_functions(crypto_new, crypto_again, crypto_free) == 1);
 	/* Requests take and give back blocks of 100 KiB and more: a heap that is cut and
 	 * grown each time costs more than all else that is done for them. */

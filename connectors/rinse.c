@@ -1,5 +1,7 @@
 #include "connectors/rinse.h"
 
+#include <string.h>
+
 #include "connectors/scrub_head.h"
 #include "proxy/base/num.h"
 
@@ -93,9 +95,9 @@ put_plain(struct rinse *f, struct str in, bool is_last, const struct rinse_space
 
 /* Decoded a piece at a time, as long as the client takes it. */
 static enum status
-put_coded(struct rinse *f, const struct rinse_space *space, struct side *to)
+put_decoded(struct rinse *f, char plain[INFLATED], const struct rinse_space *space,
+	    struct side *to)
 {
-	char plain[INFLATED];
 	enum status st = ST_OK;
 
 	while (st == ST_OK) {
@@ -103,7 +105,7 @@ put_coded(struct rinse *f, const struct rinse_space *space, struct side *to)
 		size_t all = in.n, n = 0;
 		bool is_last = f->is_last && in.n == f->coded.len;
 		enum status got =
-			inflate_feed(f->inflate, &in, is_last, plain, sizeof plain, &n);
+			inflate_feed(f->inflate, &in, is_last, plain, INFLATED, &n);
 		ring_consume(&f->coded, all - in.n);
 		if (got != ST_OK && got != ST_END)
 			return got;
@@ -115,6 +117,16 @@ put_coded(struct rinse *f, const struct rinse_space *space, struct side *to)
 			return ST_OK; /* more must come first */
 		st = side_flush(to);
 	}
+	return st;
+}
+
+static enum status
+put_coded(struct rinse *f, const struct rinse_space *space, struct side *to)
+{
+	char plain[INFLATED];
+	enum status st = put_decoded(f, plain, space, to);
+
+	explicit_bzero(plain, sizeof plain); /* echoes, perhaps */
 	return st;
 }
 
