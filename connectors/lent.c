@@ -68,7 +68,7 @@ lent_unref(struct lent *l)
 	lease_cancel(l->asking);
 	drop(l);
 	list_remove(&l->link);
-	free(l);
+	loop_defer(l->all->loop, free, l);
 }
 
 void
