@@ -334,6 +334,11 @@ tell_state(const struct keeper *k, enum vault_key wanted)
 			  "vault.master_key: not the vault's key, or no file of %d "
 			  "bytes or more that only its owner may read",
 			  MASTER_LEAST);
+	if (state == VAULT_SEALED && wanted == VAULT_KEY_FILE)
+		log_error(
+			&k->role.log,
+			"master.key in the state directory: not the vault's key, or no "
+			"file of ours that only its owner may read");
 	log_info(&k->role.log, "vault: %s", vault_state_word(state));
 }
 

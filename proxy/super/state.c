@@ -107,6 +107,11 @@ state_open_for(struct super *s, enum role r, int *ret_fd)
 		(void)close(fd);
 		return ST_SYSTEM;
 	}
+	/* Who may write there may put older files in place of ours. */
+	if ((st.st_mode & 022) != 0 && fchmod(fd, st.st_mode & 0755) < 0) {
+		(void)close(fd);
+		return ST_SYSTEM;
+	}
 	*ret_fd = fd;
 	return ST_OK;
 }
