@@ -39,8 +39,12 @@ put_address(const struct admin_where *where, struct buf *state, struct buf *addr
 		return state_dir_put(state, STR(""));
 	}
 	st = where_image(buf_cstr(&config), &im);
-	if (st != ST_OK)
+	if (st != ST_OK) {
+		(void)fputs("sandgate: --state DIR reaches a gateway that runs without "
+			    "this file\n",
+			    stderr);
 		return st;
+	}
 	buf_put(address, image_text(im, OPT_ADMIN_ADDRESS));
 	st = state_dir_put(state, image_text(im, OPT_STATE_DIR));
 	image_close(im);

@@ -264,9 +264,14 @@ test(const struct connectors *c, const char *name)
 	bool ok = reply.http == 200 && json_is_true(json_object_get(reply.body, "ok"));
 	if (reply.http != 200)
 		admin_print_refusal(&reply);
-	else if (c->json)
+	if (reply.http == 404)
+		(void)fprintf(stderr,
+			      "sandgate: the configuration in force has no connector "
+			      "`%s`; after a change: `sandgate reload`\n",
+			      name);
+	else if (reply.http == 200 && c->json)
 		(void)json_dumpf(reply.body, stdout, JSON_INDENT(2)), (void)puts("");
-	else
+	else if (reply.http == 200)
 		print_found(reply.body);
 	json_decref(reply.body);
 	return ok ? 0 : 1;

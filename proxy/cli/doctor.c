@@ -31,6 +31,7 @@ enum level { LEVEL_OK, LEVEL_WARN, LEVEL_FAIL };
 struct doctor {
 	struct options o;
 	struct image *image; /* NULL: no configuration that compiles */
+	bool is_lost;        /* where the gateway is stands in one with errors */
 	json_t *found;
 	size_t fails;
 };
@@ -168,10 +169,12 @@ check_config(struct doctor *d)
 	if (where_config(d->o.where.config, &path) != ST_OK)
 		say(d, LEVEL_WARN, "configuration",
 		    "there is none; give one with -c FILE");
-	else if (where_image(buf_cstr(&path), &d->image) != ST_OK)
-		say(d, LEVEL_FAIL, "configuration", "%s has errors", buf_cstr(&path));
-	else
+	else if (where_image(buf_cstr(&path), &d->image) == ST_OK)
 		say(d, LEVEL_OK, "configuration", "%s compiles", buf_cstr(&path));
+	else {
+		say(d, LEVEL_FAIL, "configuration", "%s has errors", buf_cstr(&path));
+		d->is_lost = d->o.where.state == NULL;
+	}
 }
 
 static void
@@ -180,6 +183,11 @@ check_state(struct doctor *d)
 	CLEANUP(buf_done) struct buf path = { 0 };
 	struct stat st;
 
+	if (d->is_lost) {
+		say(d, LEVEL_WARN, "state",
+		    "not known while the configuration has errors; give --state DIR");
+		return;
+	}
 	buf_init(&path, 4096);
 	if (d->o.where.state != NULL)
 		buf_put(&path, str_from(d->o.where.state));
@@ -288,6 +296,8 @@ check_gateway(struct doctor *d)
 	const json_t *role;
 	size_t i;
 
+	if (d->is_lost)
+		return;
 	d->o.where.may_be_none = true;
 	if (admin_call(&d->o.where, &wish, &reply) != ST_OK) {
 		say(d, LEVEL_WARN, "gateway",

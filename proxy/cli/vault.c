@@ -269,6 +269,10 @@ show(const struct vault *v, const struct admin_reply *reply)
 {
 	if (reply->http != 200) {
 		admin_print_refusal(reply);
+		if (reply->http == 409 && v->ask.op == VAULT_OP_PUT)
+			(void)fputs("sandgate: a secret or a source has this name; "
+				    "`sandgate vault rotate` replaces a value\n",
+				    stderr);
 		return 1;
 	}
 	if (v->json)

@@ -112,7 +112,7 @@ def test_what_is_wrong_is_told_step_by_step(world):
     code, said, _ = world.test("misnamed")
     assert (code, said["upstream"]) == (1, "upstream_wrong_name")
     code, _, said = world.test("nobody")
-    assert code == 1 and "not_found" in said
+    assert code == 1 and "not_found" in said and "no connector `nobody`" in said
 
 
 def test_a_token_is_got_and_not_shown(world):

@@ -319,6 +319,18 @@ def test_status_sandboxes_and_doctor_tell_what_is(gate):
     assert g.cli("status").returncode == 1
 
 
+def test_a_configuration_with_errors_does_not_hide_the_gateway_that_runs(gate):
+    g = gate()
+    g.file.write_text(g.file.read_text() + "\nno: [\n")
+    said = g.cli("status").stderr
+    assert str(g.file) in said and "--state DIR" in said
+    assert g.cli("status", "--state", g.state).returncode == 0
+    told = {c["check"]: c for c in json.loads(g.cli("doctor", "--json").stdout)["checks"]}
+    assert "--state DIR" in json.dumps(told["state"]) and "gateway" not in told
+    told = {c["check"] for c in json.loads(g.cli("doctor", "--json", "--state", g.state).stdout)["checks"]}
+    assert told >= set(ROLES)
+
+
 def test_reloads_under_deaths_never_leave_two_policies(gate):
     g = gate({"workers": 2})
     for i in range(6):

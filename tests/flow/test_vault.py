@@ -47,7 +47,8 @@ def test_a_vault_is_there_from_the_first_start_and_opens_by_itself(gate):
 def test_a_secret_is_put_rotated_granted_and_removed(gate):
     g = gate()
     assert vault(g, "put", "tracker/token", "--expires", "90d", value=CANARY + "\n") == "tracker/token version 1\n"
-    assert "conflict" in vault(g, "put", "tracker/token", value="again", code=1)
+    said = vault(g, "put", "tracker/token", value="again", code=1)
+    assert "conflict" in said and "vault rotate" in said
     assert vault(g, "rotate", "tracker/token", "--grace", "1h", value="other") == "tracker/token version 2\n"
     one = listed(g)["tracker/token"]
     old, new = one["versions"]
