@@ -49,9 +49,9 @@ def run(command, timeout=1800, **kw):
 
 
 def build(preset, *options):
-    """Built once a run."""
+    """Built once a run, with the tests' own programs, also where `./dev demo` built without them before."""
     if preset not in BUILT:
-        run(["cmake", "--preset", preset, *options], stdout=subprocess.DEVNULL)
+        run(["cmake", "--preset", preset, "-DSG_TESTS=ON", *options], stdout=subprocess.DEVNULL)
         run(["cmake", "--build", f"build/{preset}"])
         BUILT.add(preset)
     return ROOT / "build" / preset

@@ -4,6 +4,7 @@ Needs root.  Descriptors are numbers inside the role; what it hears in answer st
 """
 import ctypes
 import os
+import platform
 import socket
 import struct
 import subprocess
@@ -15,6 +16,14 @@ SEQ = 0xfffffff0  # before the first call of the role's own: an answer that come
 SENDMSG, SOCKETPAIR, CLOSE = 46, 53, 3
 PIDFD_OPEN, PIDFD_GETFD = 434, 438
 INJECT = find_binaries() / "inject"
+
+
+def no_injector():
+    """Why there is none here; on a machine that it is for, a build without it is a failure."""
+    if INJECT.exists():
+        return None
+    assert platform.machine() != "x86_64", f"{INJECT} is missing: build with -DSG_TESTS=ON"
+    return "the injector is for x86-64"
 
 
 def inject(pid, *words):

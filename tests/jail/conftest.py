@@ -91,9 +91,10 @@ def report():
 
 @pytest.fixture(autouse=True)
 def privileged():
-    if os.geteuid() != 0 or not INJECT.exists():
-        absent["jail"] = "needs root, and the injector, which is for x86-64"
-        pytest.skip(absent["jail"])
+    why = "needs root" if os.geteuid() != 0 else taken.no_injector()
+    if why:
+        absent["jail"] = why
+        pytest.skip(why)
 
 
 @pytest.fixture

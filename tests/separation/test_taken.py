@@ -9,7 +9,7 @@ from conftest import counts, wait_for
 from connector_line import Lane
 from many import Many
 from role_line import str16
-from taken import CLOSE, INJECT, SOCKETPAIR, copy_of, inject, line_to, say, tcp_of
+from taken import CLOSE, SOCKETPAIR, copy_of, inject, line_to, no_injector, say, tcp_of
 
 HELD, OTHER = "127.0.0.2", "127.0.0.1"  # may use bearer-a alone; may use all
 POINT = bytes.fromhex("046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
@@ -59,8 +59,9 @@ class Taken:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    if not INJECT.exists():
-        pytest.skip("the injector is for x86-64")
+    why = no_injector()
+    if why:
+        pytest.skip(why)
     made = Many(tmp_path_factory.mktemp("taken"), "ab")
     yield made
     made.close()
