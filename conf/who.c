@@ -16,7 +16,7 @@
 #define SO_NETNS_COOKIE 71
 #endif
 
-enum { GRANTS_MAX = 65536, ATTACHED_MAX = 65536 };
+enum { GRANTS_MAX = 65536, GRANTS_LOOK = 64, ATTACHED_MAX = 65536 };
 
 struct attached {
 	struct who who; /* its strings lie in text */
@@ -259,6 +259,25 @@ who_detach(struct who_table *t, uint32_t handle)
 	free(a);
 }
 
+/* Whoever has been granted so many makes room himself: the next few are looked through for
+ * one that is free or of the same sandbox, before another's goes. */
+static struct grant *
+grant_room(struct who_table *t, uint32_t handle)
+{
+	size_t at = t->grants_next;
+
+	for (size_t i = 0; i < GRANTS_LOOK; i++) {
+		size_t next = (t->grants_next + i) % GRANTS_MAX;
+		const struct grant *g = &t->grants[next];
+		if (g->cookie != 0 && g->handle != handle)
+			continue;
+		at = next;
+		break;
+	}
+	t->grants_next = (at + 1) % GRANTS_MAX;
+	return &t->grants[at];
+}
+
 enum status
 who_grant(struct who_table *t, uint64_t socket_cookie, uint32_t handle)
 {
@@ -271,8 +290,7 @@ who_grant(struct who_table *t, uint64_t socket_cookie, uint32_t handle)
 		g->handle = handle;
 		return ST_OK;
 	}
-	g = &t->grants[t->grants_next];
-	t->grants_next = (t->grants_next + 1) % GRANTS_MAX;
+	g = grant_room(t, handle);
 	if (g->cookie != 0)
 		(void)map_take(&t->granted, key_of(&g->cookie, sizeof g->cookie));
 	*g = (struct grant){ socket_cookie, handle };

@@ -39,7 +39,8 @@ enum status who_attach(struct who_table *t, uint32_t handle, uint64_t netns_cook
 		       struct str policy) MUSTCHECK; /* copies */
 void who_detach(struct who_table *t, uint32_t handle);
 
-/* Grants for token identities, by socket cookie; at most 65,536, oldest out first. */
+/* Grants for token identities, by socket cookie; at most 65,536, oldest out first, as far
+ * as that may be found quickly the same sandbox's own. */
 enum status who_grant(struct who_table *t, uint64_t socket_cookie,
 		      uint32_t handle) MUSTCHECK;
 

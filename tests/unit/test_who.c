@@ -191,6 +191,21 @@ the_oldest_grant_goes_first(void **state)
 }
 
 static void
+one_sandbox_in_a_flood_takes_its_own_grants_away(void **state)
+{
+	struct fixture *f = *state;
+	struct pair p = connect_from("127.0.0.7");
+	const struct who *a = who_by_id(f->t, STR("a")), *b = who_by_id(f->t, STR("b"));
+	uint64_t own = cookie(p.accepted, 57);
+
+	assert_int_equal(who_grant(f->t, own, b->handle), ST_OK);
+	for (uint64_t i = 1; i < 200000; i++)
+		assert_int_equal(who_grant(f->t, own + (i << 32), a->handle), ST_OK);
+	assert_ptr_equal(who_by_socket(f->t, p.accepted), b);
+	pair_close(&p);
+}
+
+static void
 an_attached_sandbox_keeps_its_names_and_follows_its_policy(void **state)
 {
 	struct fixture *f = *state;
@@ -275,6 +290,7 @@ main(void)
 		TEST(a_grant_holds_for_one_socket),
 		TEST(a_grant_follows_its_sandbox_and_ends_with_its_token),
 		TEST(the_oldest_grant_goes_first),
+		TEST(one_sandbox_in_a_flood_takes_its_own_grants_away),
 		TEST(an_attached_sandbox_keeps_its_names_and_follows_its_policy),
 		TEST(the_own_namespace_cannot_be_attached),
 		TEST(all_are_visited_once),
