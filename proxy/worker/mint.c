@@ -36,9 +36,9 @@ struct leaf {
 	struct shelf *shelf;
 	X509 *cert; /* NULL: not there yet */
 	STACK_OF(X509) * chain;
-	uint64_t until_us; /* wall clock */
-	bool is_told;      /* its waiters are, just now */
-	bool is_passing;   /* not to be kept */
+	uint64_t from_us, until_us; /* wall clock */
+	bool is_told;               /* its waiters are, just now */
+	bool is_passing;            /* not to be kept */
 	size_t host_n;
 	char host[HOST_MAX];
 };
@@ -122,15 +122,22 @@ leaf_failed(struct leaf *l, enum status why)
 
 /* Asking. */
 
+/* Seconds from now to then; 0: that is no time. */
+static int64_t
+seconds_to(const ASN1_TIME *then)
+{
+	int days = 0, seconds = 0;
+
+	if (ASN1_TIME_diff(&days, &seconds, NULL, then) != 1)
+		return 0;
+	return (int64_t)days * 86400 + seconds;
+}
+
 /* Seconds that it is still good for. */
 static int64_t
 rest_of(const X509 *cert)
 {
-	int days = 0, seconds = 0;
-
-	if (ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(cert)) != 1)
-		return 0;
-	return (int64_t)days * 86400 + seconds;
+	return seconds_to(X509_get0_notAfter(cert));
 }
 
 static X509 *
@@ -189,6 +196,8 @@ take_answer(struct leaf *l, struct str body)
 	/* A short one is used for half its time, whatever the rest. */
 	rest -= rest > (time_t)2 * EARLY_S ? EARLY_S : rest / 2;
 	l->until_us = clock_wall_us() + (uint64_t)rest * US;
+	l->from_us = clock_wall_us() +
+		     (uint64_t)seconds_to(X509_get0_notBefore(l->cert)) * US;
 	return ST_OK;
 }
 
@@ -301,10 +310,14 @@ leaf_new(struct mint *m, struct shelf *s, struct str host, struct leaf **ret_l)
 	return ST_OK;
 }
 
+/* A clock that was ahead and is set back leaves some that nobody takes for long. */
 static bool
 is_stale(const struct leaf *l)
 {
-	return l->cert != NULL && !l->is_told && clock_wall_us() >= l->until_us;
+	uint64_t now = clock_wall_us();
+
+	return l->cert != NULL && !l->is_told &&
+	       (now < l->from_us || now >= l->until_us);
 }
 
 static void

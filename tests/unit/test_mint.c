@@ -275,6 +275,21 @@ a_leaf_is_not_used_to_its_last_minute(void **state)
 }
 
 static void
+a_leaf_of_a_clock_that_was_ahead_is_not_used_again(void **state)
+{
+	struct scene *s = *state;
+
+	s->lag_s -= 86400;
+	assert_int_equal(call(s, 0, "a.test", MINT_TO_INTERCEPT), ST_AGAIN);
+	run(s, 1, 5000);
+	s->lag_s = 0;
+	assert_int_equal(call(s, 0, "a.test", MINT_TO_INTERCEPT), ST_AGAIN);
+	run(s, 1, 5000);
+	assert_int_equal(call(s, 0, "a.test", MINT_TO_INTERCEPT), ST_OK);
+	assert_int_equal(s->asked, 2);
+}
+
+static void
 the_least_used_leaf_goes_first(void **state)
 {
 	struct scene *s = *state;
@@ -403,6 +418,7 @@ main(void)
 		CASE(a_keeper_that_dies_is_told_to_those_who_wait),
 		CASE(who_has_no_patience_is_not_told),
 		CASE(a_leaf_is_not_used_to_its_last_minute),
+		CASE(a_leaf_of_a_clock_that_was_ahead_is_not_used_again),
 		CASE(the_least_used_leaf_goes_first),
 		CASE(leaves_of_the_authority_before_are_forgotten),
 		CASE(leaves_of_listeners_are_forgotten_alone),
