@@ -4,6 +4,7 @@ refuse, what is well formed we take, and what both take is the same messages.
 Stricter than llhttp is fine; that is what most of the malformed half of the corpus shows.
 """
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -50,6 +51,17 @@ def by_llhttp(cases):
                           timeout=300, env={**os.environ, "NODE_NO_WARNINGS": "1"})
     assert done.returncode == 0, done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.split("\n") if line]
+
+
+@functools.cache
+def knows_304():
+    """That of Debian 12's node waits for the body that a 304 names."""
+    one, = by_llhttp([{"kind": "response", "bytes": "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n"}])
+    return not one["error"]
+
+
+def compared(cases):
+    return [c for c in cases if knows_304() or " 304" not in c["bytes"]]
 
 
 def by_us(case, piece=0):
@@ -110,12 +122,13 @@ def test_the_corpus_is_large_enough():
 
 
 def test_no_message_that_llhttp_refuses_is_taken_and_both_read_the_same():
-    found = faults(CORPUS, all_by_us(CORPUS), by_llhttp(CORPUS))
+    cases = compared(CORPUS)
+    found = faults(cases, all_by_us(cases), by_llhttp(cases))
     assert not found, "\n".join(found[:20])
 
 
 def test_every_well_formed_message_is_taken_by_both():
-    cases = [c for c in CORPUS if c["messages"] is not None]
+    cases = [c for c in compared(CORPUS) if c["messages"] is not None]
     found = []
     for case, mine, other in zip(cases, all_by_us(cases), by_llhttp(cases)):
         if len(other["messages"]) != case["messages"] or other["error"]:
@@ -161,5 +174,6 @@ def test_no_mutation_that_llhttp_refuses_is_taken():
         origin = rng.choice(pool)
         cases.append({"name": f"mutation {i} of {origin['name']}", "kind": origin["kind"],
                       "bytes": mutate(rng, origin["bytes"])})
+    cases = compared(cases)
     found = faults(cases, all_by_us(cases), by_llhttp(cases))
     assert not found, f"{len(found)} of {MUTATIONS}\n" + "\n".join(found[:20])
