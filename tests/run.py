@@ -78,7 +78,7 @@ def pytest(folder, bin_dir, timeout=1500):
         raise Failed(f"{folder.relative_to(ROOT)} has no tests")
     report = ROOT / "build" / f"{folder.name}-{bin_dir.parent.name}.json"
     report.unlink(missing_ok=True)
-    run([PYTHON, "-m", "pytest", "-q", "-x" if os.environ.get("SG_STOP") else "-q", "-p", "no:cacheprovider", folder],
+    run([PYTHON, "-m", "pytest", "-q", "-x" if os.environ.get("SG_STOP") else "-q", "-rs", "-p", "no:cacheprovider", folder],
         timeout=timeout, env={"SANDGATE_BIN": str(bin_dir), "SANDGATE_REPORT": str(report)})
     if report.exists():
         return ", ".join(f"{k} {v}" for k, v in json.loads(report.read_text()).items())
