@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Everything `./dev test` runs, part by part, with one table at the end.
 
-usage: run.py [PART ...] [--seconds N]     no part: all of them but `long`
+usage: run.py [PART ...] [--seconds N]     no part: all of them but `long` and `opensandbox`
 
 A part either RAN (with its result) or is ABSENT with the reason.  Under CI=true only
 what no fresh machine could have may be absent; a part that failed fails the run.
@@ -155,7 +155,7 @@ PARTS = {name.removeprefix("part_"): fn for name, fn in list(globals().items()) 
 # One after the other: what waits for a clock is not tried beside what takes the whole
 # machine, or a stall of the machine passes for one of the gateway.
 ORDER = ["unit", "lint", "fuzz", "demo", "flow", "cases", "jail", "separation", "escape", "kill", "clients", "systems",
-         "opensandbox", "fresh", "fresh13"]
+         "fresh", "fresh13"]
 
 
 def one(name, options, rows):
