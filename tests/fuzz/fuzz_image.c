@@ -14,6 +14,12 @@
 static const char seed[] =
 	"listeners: [{name: a, kind: proxy, address: '127.0.0.1:3128'}]\n"
 	"resolver: {servers: [127.0.0.53], hosts: {a.test: 10.0.0.1}}\n"
+	"vault: {sources: [{name: bao, url: 'https://bao.test', "
+	"auth: {kind: approle, role: r, secret: t}, "
+	"secrets: {x: {path: p, field: f}, y: {path: q, field: f}}}]}\n"
+	"connectors: [{name: c, hosts: [c.test], auth: {kind: bearer, secret: bao/x}, "
+	"headers: {request: {add: {X-A: b}}}, allow: [{methods: [GET], query: [a, "
+	"b]}], deny: [{query: [z]}]}]\n"
 	"geo: {country_db: /c, asn_db: /a}\n"
 	"sandboxes: [{id: s, source: [10.0.0.2, 'fd00::2'], policy: p}]\n"
 	"policies:\n"
@@ -23,7 +29,12 @@ static const char seed[] =
 	"      {hosts: [c.example], countries: [DE], asns: [5], addresses: "
 	"[10.0.0.0/8]},\n"
 	"      {cidrs: [192.0.2.0/24], ports: [22], protocol: tcp}]\n"
-	"    deny: [{ports: [25]}]\n";
+	"    deny: [{ports: [25]}]\n"
+	"    connectors: [c]\n";
+
+/* Keys as they are, coded, and as some servers read them. */
+static const char *const queries[] = { "a=1&b",   "%61=1;+b=2&&", "a%zz=1",
+				       "+z[x]=1", "%5A%00=1",     "c=1" };
 
 static int
 make_good(struct buf *b)
@@ -64,13 +75,40 @@ ask_policy(const struct image *im, uint32_t policy, const char *host,
 				     .way = way,
 				     .method = STR("GET"),
 				     .path = STR("/x/y"),
-				     .query = STR("a=1&b"),
 				     .is_tls = true };
-	policy_judge(im, &q, &a);
-	need((a.action == ACTION_DENY) <= (a.reason != ST_OK));
+	for (size_t i = 0; i < COUNT_OF(queries); i++) {
+		q.query = str_from(queries[i]);
+		policy_judge(im, &q, &a);
+		need((a.action == ACTION_DENY) <= (a.reason != ST_OK));
+	}
 	policy_judge_name(im, policy, &d, &a);
 	(void)(policy_address(im, policy, &d, &place, &rule) == ST_OK);
 	(void)policy_is_by_name(im, policy, str_from(host));
+}
+
+static void
+ask_stores(const struct image *im, struct buf *b)
+{
+	size_t n, items_n, connectors_n;
+	const struct image_store *s = image_stores(im, &n);
+	const struct image_store_item *items = image_store_items(im, &items_n);
+	const struct image_connector *c = image_connectors(im, &connectors_n);
+
+	for (size_t i = 0; i < n; i++)
+		buf_put(b, image_str(im, s[i].name));
+	for (size_t i = 0; i < items_n; i++)
+		(void)image_store_item_by_name(im, image_str(im, items[i].name));
+	for (uint32_t i = 0; i < connectors_n; i++) {
+		(void)image_store_of(im, i);
+		for (uint32_t k = 0; k < c[i].request_add_n; k++)
+			buf_put(b,
+				image_str(im,
+					  image_headers(im, c[i].request_add)[k].name));
+	}
+	(void)image_store_item_by_name(im, STR("bao/zz"));
+	(void)image_is_store_name(im, STR("bao/x"));
+	(void)image_is_store_name(im, STR("zz"));
+	(void)image_connector_by_name(im, STR("c"));
 }
 
 static void
@@ -96,6 +134,7 @@ ask_all(const struct image *im)
 	for (size_t i = 0; i < n; i++)
 		for (uint32_t k = 0; k < l[i].names_n; k++)
 			buf_put(&b, image_word(im, l[i].names + k));
+	ask_stores(im, &b);
 	(void)image_resolvers(im, &n);
 	for (size_t i = 0; i < OPT_COUNT; i++)
 		need(image_flag(im, (enum option)i) ==
@@ -108,6 +147,7 @@ ask_all(const struct image *im)
 			ask_policy(im, p, "x.b.example", (enum policy_way)way);
 			ask_policy(im, p, "192.0.2.1", (enum policy_way)way);
 			ask_policy(im, p, "c.example", (enum policy_way)way);
+			ask_policy(im, p, "c.test", (enum policy_way)way);
 		}
 		image_put_rule(&b, im, p);
 		(void)image_policies(im, &n);
