@@ -112,6 +112,25 @@ ask_stores(const struct image *im, struct buf *b)
 }
 
 static void
+ask_policies(const struct image *im, struct buf *b)
+{
+	size_t n;
+
+	for (uint32_t p = 0; p < 3; p++) {
+		for (int way = WAY_ANY; way <= WAY_TCP; way++) {
+			ask_policy(im, p, "x.b.example", (enum policy_way)way);
+			ask_policy(im, p, "192.0.2.1", (enum policy_way)way);
+			ask_policy(im, p, "c.example", (enum policy_way)way);
+			ask_policy(im, p, "c.test", (enum policy_way)way);
+		}
+		image_put_rule(b, im, p);
+		(void)image_policies(im, &n);
+		if (p < n)
+			describe_policy(b, im, p);
+	}
+}
+
+static void
 ask_all(const struct image *im)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
@@ -142,18 +161,7 @@ ask_all(const struct image *im)
 	(void)image_policy_by_name(im, STR("p"));
 	(void)image_policy_by_name(im, STR("zz"));
 	image_put_rule(&b, im, UINT32_MAX);
-	for (uint32_t p = 0; p < 3; p++) {
-		for (int way = WAY_ANY; way <= WAY_TCP; way++) {
-			ask_policy(im, p, "x.b.example", (enum policy_way)way);
-			ask_policy(im, p, "192.0.2.1", (enum policy_way)way);
-			ask_policy(im, p, "c.example", (enum policy_way)way);
-			ask_policy(im, p, "c.test", (enum policy_way)way);
-		}
-		image_put_rule(&b, im, p);
-		(void)image_policies(im, &n);
-		if (p < n)
-			describe_policy(&b, im, p);
-	}
+	ask_policies(im, &b);
 	need(who_new(&t) == ST_OK);
 	if (who_set_image(t, im) == ST_OK)
 		while (who_next(t, &at) != NULL)
