@@ -172,7 +172,7 @@ fit_row(struct str path, struct fit *f)
 {
 	struct str words = str_from(f->row->pattern);
 
-	while (words.p != NULL && !f->has_rest) {
+	while (words.p != NULL) {
 		struct str word = str_cut(&words, '/');
 		f->has_rest = str_eq(word, STR("**"));
 		if (f->has_rest)
@@ -191,6 +191,15 @@ fit_row(struct str path, struct fit *f)
 	return f->is_folded ? ST_BAD_PATH : ST_OK;
 }
 
+/* Most rows begin with another letter: cheaper to see than to try. */
+static bool
+may_fit(const struct row *row, struct str path)
+{
+	char first = row->pattern[0];
+
+	return first == '*' || (path.n > 1 && ascii_lower(path.p[1]) == first);
+}
+
 /* The first row of r->part that fits. */
 static enum status
 find_row(enum method m, struct str path, const struct exec_route *r, struct fit *ret_f)
@@ -198,9 +207,9 @@ find_row(enum method m, struct str path, const struct exec_route *r, struct fit 
 	bool is_known = false;
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		struct fit f = { .row = &rows[i], .named = *r };
-		if (rows[i].part != r->part)
+		if (rows[i].part != r->part || !may_fit(&rows[i], path))
 			continue;
+		struct fit f = { .row = &rows[i], .named = *r };
 		enum status st = fit_row(path, &f);
 		if (st == ST_NOT_FOUND)
 			continue;
