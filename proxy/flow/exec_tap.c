@@ -57,7 +57,7 @@ begin_event(struct exec_tap *t)
 	held_clear(&e->ename);
 	held_clear(&e->evalue);
 	held_clear(&e->ms);
-	e->is_early = false;
+	e->is_early = e->is_forked = false;
 	json_pick_init(&t->pick, wants, WANTS);
 	t->state = EVENT;
 }
@@ -103,19 +103,27 @@ exec_tap_kind(const struct exec_tap *t, size_t i, struct str *ret_kind)
 	return true;
 }
 
-/* Text before its type: counted for whichever of the two it may be. */
+/*
+ * Text before its type, and longer than what is held of it: counted for whichever of the
+ * two outputs it may be.  before: what was held without this part.
+ */
 static void
-put_early(struct exec_tap *t, struct str part)
+put_early(struct exec_tap *t, struct str part, size_t before)
 {
 	struct exec_event *e = &t->now;
+	enum status st = ST_OK;
 
-	for (int i = 0; i < EXEC_OUTS && !e->is_early; i++) {
-		if (tally_fork(&t->early[i], &t->out[i]) != ST_OK) {
-			break_line(t);
-			return;
-		}
+	for (int i = 0; i < EXEC_OUTS && !e->is_forked && st == ST_OK; i++) {
+		st = tally_fork(&t->early[i], &t->out[i]);
+		if (st == ST_OK)
+			tally_put(&t->early[i], held_str(&e->text));
 	}
-	e->is_early = true;
+	if (st != ST_OK) {
+		break_line(t);
+		return;
+	}
+	part = str_skip(part, e->is_forked ? 0 : HELD_MAX - before);
+	e->is_forked = true;
 	for (int i = 0; i < EXEC_OUTS; i++)
 		tally_put(&t->early[i], part);
 }
@@ -132,14 +140,18 @@ out_of(const struct exec_event *e)
 static void
 put_text(struct exec_tap *t, struct str part)
 {
-	bool is_typed = (t->pick.seen >> TYPE & 1) != 0;
-	enum exec_out out = out_of(&t->now);
+	struct exec_event *e = &t->now;
+	enum exec_out out = out_of(e);
+	size_t before = e->text.n;
 
-	held_put(&t->now.text, part);
-	if (!is_typed)
-		put_early(t, part);
-	else if (out != EXEC_OUTS)
+	held_put(&e->text, part);
+	if ((t->pick.seen >> TYPE & 1) == 0) {
+		e->is_early = true;
+		if (e->text.is_cut)
+			put_early(t, part, before);
+	} else if (out != EXEC_OUTS) {
 		tally_put(&t->out[out], part);
+	}
 }
 
 static void
@@ -205,8 +217,10 @@ settle_event(struct exec_tap *t)
 	t->events++;
 	if (out != EXEC_OUTS) {
 		t->out[out].texts++;
-		if (e->is_early)
+		if (e->is_forked)
 			tally_settle(&t->out[out], &t->early[out]);
+		else if (e->is_early)
+			tally_put(&t->out[out], held_str(&e->text));
 	} else if (held_is(&e->type, STR("init"))) {
 		t->id = e->text;
 	} else if (held_is(&e->type, STR("error"))) {

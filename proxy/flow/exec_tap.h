@@ -25,7 +25,8 @@ enum { EXEC_TAP_KINDS = 512, EXEC_TAP_PREFIX = 6 };
 /* One event, until its line is over. */
 struct exec_event {
 	struct held type, text, ename, evalue, ms;
-	bool is_early; /* text came before type */
+	bool is_early;  /* text came before type */
+	bool is_forked; /* and is in `early` */
 };
 
 struct exec_tap {

@@ -142,6 +142,35 @@ text_before_its_type_goes_where_the_type_says(void **state)
 }
 
 static void
+long_text_before_its_type_goes_there_too(void **state)
+{
+	CLEANUP(buf_done) struct buf b = { 0 }, text = { 0 };
+	struct exec_tap t;
+
+	(void)state;
+	buf_init(&b, 1 << 16);
+	buf_init(&text, 1 << 16);
+	for (int i = 0; i < 1000; i++)
+		buf_putf(&text, "%d,", i);
+	for (size_t n = HELD_MAX - 1; n <= HELD_MAX + 1; n++)
+		buf_putf(&b, "{\"text\":\"%.*s\",\"type\":\"stderr\"}\n", (int)n,
+			 text.p);
+	for (int i = 0; i < 2; i++) {
+		buf_put(&b, STR("{\"text\":\""));
+		buf_put(&b, str_of(text.p, text.len));
+		buf_put(&b, STR("\",\"type\":\"stdin\"}\n"));
+	}
+	memcpy(b.p + b.len - STR("stdin\"}\n").n, "stdout\"}", STR("stdout\"}").n);
+	assert_int_equal(b.st, ST_OK);
+	EACH_STEP(&t, str_of(b.p, b.len))
+	{
+		assert_int_equal(t.unreadable, 0);
+		assert_int_equal(t.out[EXEC_STDERR].octets, 3 * HELD_MAX);
+		assert_tally(&t.out[EXEC_STDOUT], 1, str_of(text.p, text.len));
+	}
+}
+
+static void
 kinds_of_results_are_told_once_each(void **state)
 {
 	struct exec_tap t;
@@ -298,6 +327,7 @@ main(void)
 		cmocka_unit_test(an_error_tells_the_exit_code_or_only_its_name),
 		cmocka_unit_test(fields_of_server_sent_events_are_read_over),
 		cmocka_unit_test(text_before_its_type_goes_where_the_type_says),
+		cmocka_unit_test(long_text_before_its_type_goes_there_too),
 		cmocka_unit_test(kinds_of_results_are_told_once_each),
 		cmocka_unit_test(
 			a_line_that_is_no_event_is_counted_and_the_next_is_read),

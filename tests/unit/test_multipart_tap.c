@@ -226,7 +226,7 @@ texts_longer_than_their_bounds_are_marked(void **state)
 {
 	static char line[MULTIPART_HEAD];
 	static const char *const fields[] = { "path", "owner", "group" };
-	const size_t more[] = { MULTIPART_TAP_PATH + 1, HELD_MAX + 1, HELD_MAX + 1 };
+	const size_t fits[] = { MULTIPART_TAP_PATH, HELD_MAX, HELD_MAX };
 	struct multipart_tap t;
 
 	(void)state;
@@ -234,10 +234,11 @@ texts_longer_than_their_bounds_are_marked(void **state)
 	for (size_t i = 0; i < COUNT_OF(fields); i++) {
 		CLEANUP(buf_done) struct buf b = { 0 };
 		buf_init(&b, 1 << 16);
-		buf_putf(&b, "--b0\r\n%s{%s\"%s\":\"%.*s\"}", META_HEAD,
-			 i == 0 ? "" : "\"path\":\"a\",", fields[i], (int)more[i],
-			 line);
-		buf_putf(&b, "%s%s%s", MARK, FILE_HEAD, LAST);
+		buf_putf(&b, "--b0\r\n%s{%s\"%s\":\"", META_HEAD,
+			 i == 0 ? "" : "\"path\":\"a\",", fields[i]);
+		buf_put(&b, str_of(line, fits[i] + 1));
+		buf_putf(&b, "\"}%s%s%s", MARK, FILE_HEAD, LAST);
+		assert_int_equal(b.st, ST_OK);
 		EACH_STEP(&t, TYPE, str_of(b.p, b.len))
 		assert_true(t.is_unreadable);
 	}
