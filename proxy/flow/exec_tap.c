@@ -11,7 +11,7 @@ enum state {
 
 enum want { TYPE, TEXT, TIME, ERROR, ENAME, EVALUE, RESULTS, KIND, WANTS };
 
-static const struct json_want wants[WANTS] = {
+static const struct jpick_want wants[WANTS] = {
 	[TYPE] = { -1, "type" },           [TEXT] = { -1, "text" },
 	[TIME] = { -1, "execution_time" }, [ERROR] = { -1, "error" },
 	[ENAME] = { ERROR, "ename" },      [EVALUE] = { ERROR, "evalue" },
@@ -58,7 +58,7 @@ begin_event(struct exec_tap *t)
 	held_clear(&e->evalue);
 	held_clear(&e->ms);
 	e->is_early = e->is_forked = false;
-	json_pick_init(&t->pick, wants, WANTS);
+	jpick_init(&t->pick, wants, WANTS);
 	t->state = EVENT;
 }
 
@@ -79,7 +79,7 @@ add_kind(struct exec_tap *t, struct str name)
 {
 	if (has_kind(t, name))
 		return;
-	if (name.n > JSON_PICK_NAME || name.n + 1 > sizeof t->kinds - t->kinds_n ||
+	if (name.n > JPICK_NAME || name.n + 1 > sizeof t->kinds - t->kinds_n ||
 	    t->kinds_count == UINT8_MAX) {
 		t->is_kinds_cut = true;
 		return;
@@ -175,16 +175,16 @@ take_event(struct exec_tap *t, struct str *line)
 	int want;
 
 	while (t->state == EVENT) {
-		enum json_picked k = json_pick_next(&t->pick, line, &want, &part);
-		if (k == JSON_PICK_AGAIN)
+		enum jpick_found k = jpick_next(&t->pick, line, &want, &part);
+		if (k == JPICK_AGAIN)
 			return;
-		if (k == JSON_PICK_OVER)
+		if (k == JPICK_OVER)
 			t->state = BEHIND;
-		else if (k == JSON_PICK_BAD)
+		else if (k == JPICK_BAD)
 			break_line(t);
-		else if (k == JSON_PICK_KEY)
+		else if (k == JPICK_KEY)
 			add_kind(t, part);
-		else if (k == JSON_PICK_STRING)
+		else if (k == JPICK_STRING)
 			take_string(t, want, part);
 		else if (want == TIME)
 			held_put(&t->now.ms, part);
@@ -276,7 +276,7 @@ take_lead(struct exec_tap *t, struct str *line)
 			return;
 		}
 		*line = str_skip(*line, 1);
-		if (json_is_space(c) && may_begin)
+		if (jscan_is_space(c) && may_begin)
 			continue;
 		if (t->state == DATA) {
 			break_line(t);
@@ -291,7 +291,7 @@ static void
 take_behind(struct exec_tap *t, struct str line)
 {
 	for (size_t i = 0; i < line.n; i++) {
-		if (!json_is_space(line.p[i])) {
+		if (!jscan_is_space(line.p[i])) {
 			break_line(t);
 			return;
 		}

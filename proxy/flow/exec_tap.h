@@ -16,7 +16,7 @@
  * stdout and stderr count what was read, also of an event that breaks off later.
  */
 #include "proxy/base/held.h"
-#include "proxy/base/json_pick.h"
+#include "proxy/base/jpick.h"
 #include "proxy/flow/tally.h"
 
 enum exec_out { EXEC_STDOUT, EXEC_STDERR, EXEC_OUTS };
@@ -45,7 +45,7 @@ struct exec_tap {
 	uint16_t kinds_n;
 	char prefix[EXEC_TAP_PREFIX];
 	char kinds[EXEC_TAP_KINDS]; /* each behind its length */
-	struct json_pick pick;
+	struct jpick pick;
 	struct exec_event now;
 	struct tally early[EXEC_OUTS];
 };

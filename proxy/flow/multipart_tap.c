@@ -5,7 +5,7 @@
 enum part { OTHER, META, CONTENT };
 enum want { PATH, OWNER, GROUP, MODE, WANTS };
 
-static const struct json_want wants[WANTS] = {
+static const struct jpick_want wants[WANTS] = {
 	[PATH] = { -1, "path" },
 	[OWNER] = { -1, "owner" },
 	[GROUP] = { -1, "group" },
@@ -91,7 +91,7 @@ begin_part(struct multipart_tap *t)
 	else if (!t->parts.has_filename)
 		t->is_unreadable = true;
 	if (t->part == META) {
-		json_pick_init(&t->pick, wants, WANTS);
+		jpick_init(&t->pick, wants, WANTS);
 		t->is_pick_over = false;
 		t->path_n = 0;
 		held_clear(&t->owner);
@@ -112,10 +112,10 @@ put_path(struct multipart_tap *t, struct str part)
 }
 
 static void
-take_wanted(struct multipart_tap *t, enum json_picked kind, int want, struct str part)
+take_wanted(struct multipart_tap *t, enum jpick_found kind, int want, struct str part)
 {
 	/* A mode in quotes, or a path without: not what execd takes. */
-	if ((kind == JSON_PICK_NUMBER) != (want == MODE))
+	if ((kind == JPICK_NUMBER) != (want == MODE))
 		t->is_unreadable = true;
 	else if (want == PATH)
 		put_path(t, part);
@@ -130,23 +130,23 @@ take_wanted(struct multipart_tap *t, enum json_picked kind, int want, struct str
 static void
 put_meta(struct multipart_tap *t, struct str in)
 {
-	enum json_picked k = JSON_PICK_STRING;
+	enum jpick_found k = JPICK_STRING;
 	struct str part;
 	int want;
 
 	while (!t->is_pick_over && !t->is_unreadable) {
-		k = json_pick_next(&t->pick, &in, &want, &part);
-		if (k == JSON_PICK_AGAIN)
+		k = jpick_next(&t->pick, &in, &want, &part);
+		if (k == JPICK_AGAIN)
 			return;
-		if (k == JSON_PICK_OVER)
+		if (k == JPICK_OVER)
 			t->is_pick_over = true;
-		else if (k == JSON_PICK_BAD)
+		else if (k == JPICK_BAD)
 			t->is_unreadable = true;
 		else
 			take_wanted(t, k, want, part);
 	}
 	for (size_t i = 0; i < in.n; i++) {
-		if (!json_is_space(in.p[i]))
+		if (!jscan_is_space(in.p[i]))
 			t->is_unreadable = true;
 	}
 }

@@ -10,7 +10,7 @@
  * list that is full (MULTIPART_TAP_ROOM) makes is_cut; files and octets count on.
  */
 #include "proxy/base/arena.h"
-#include "proxy/base/json_pick.h"
+#include "proxy/base/jpick.h"
 #include "proxy/flow/tally.h"
 #include "proxy/http/multipart.h"
 
@@ -40,7 +40,7 @@ struct multipart_tap {
 	struct tally tally;
 	uint8_t part;
 	bool is_pick_over;
-	struct json_pick pick;
+	struct jpick pick;
 	size_t path_n;
 	struct held owner, group, mode;
 	char path[MULTIPART_TAP_PATH];

@@ -10,7 +10,7 @@ enum state {
 
 enum want { TYPE, DATA, CODE, WANTS };
 
-static const struct json_want wants[WANTS] = {
+static const struct jpick_want wants[WANTS] = {
 	[TYPE] = { -1, "type" },
 	[DATA] = { -1, "data" },
 	[CODE] = { -1, "exit_code" },
@@ -51,7 +51,7 @@ break_message(struct pty_side_tap *s)
 static void
 begin_text(struct pty_side_tap *s)
 {
-	json_pick_init(&s->pick, wants, WANTS);
+	jpick_init(&s->pick, wants, WANTS);
 	held_clear(&s->type);
 	held_clear(&s->number);
 	s->is_early = false;
@@ -120,18 +120,18 @@ take_object(struct pty_tap *t, struct pty_side_tap *s, struct str *in)
 	int want;
 
 	while (s->state == OBJECT) {
-		enum json_picked k = json_pick_next(&s->pick, in, &want, &part);
-		if (k == JSON_PICK_AGAIN)
+		enum jpick_found k = jpick_next(&s->pick, in, &want, &part);
+		if (k == JPICK_AGAIN)
 			return;
-		if (k == JSON_PICK_OVER)
+		if (k == JPICK_OVER)
 			s->state = BEHIND;
-		else if (k == JSON_PICK_BAD)
+		else if (k == JPICK_BAD)
 			break_message(s);
-		else if (want == CODE && k == JSON_PICK_NUMBER)
+		else if (want == CODE && k == JPICK_NUMBER)
 			held_put(&s->number, part);
-		else if (want == TYPE && k == JSON_PICK_STRING)
+		else if (want == TYPE && k == JPICK_STRING)
 			held_put(&s->type, part);
-		else if (want == DATA && k == JSON_PICK_STRING)
+		else if (want == DATA && k == JPICK_STRING)
 			take_typed(t, s, part);
 	}
 }
@@ -140,7 +140,7 @@ static void
 take_behind(struct pty_side_tap *s, struct str in)
 {
 	for (size_t i = 0; i < in.n && s->state == BEHIND; i++) {
-		if (!json_is_space(in.p[i]))
+		if (!jscan_is_space(in.p[i]))
 			break_message(s);
 	}
 }

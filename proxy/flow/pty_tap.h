@@ -11,7 +11,7 @@
  * caller has let through, as compression) end the reading of their side: is_blind.
  */
 #include "proxy/base/held.h"
-#include "proxy/base/json_pick.h"
+#include "proxy/base/jpick.h"
 #include "proxy/flow/tally.h"
 #include "proxy/http/ws_frame.h"
 
@@ -27,7 +27,7 @@ struct pty_side_tap {
 	uint8_t state, skip; /* skip: octets of a replay's place still to come */
 	uint8_t channel;
 	struct held type, number;
-	struct json_pick pick;
+	struct jpick pick;
 	struct ws_frame frames;
 };
 

@@ -6,30 +6,32 @@
 #include <cmocka.h>
 
 #include "proxy/base/buf.h"
-#include "proxy/base/json_pick.h"
+#include "proxy/base/jpick.h"
 
 /* Tokens as one text: texts between < and >, K before a name. */
 static const char *
 read_in(struct buf *b, struct str in, size_t step)
 {
 	static const char *const words[] = {
-		[JSON_OBJECT] = "{",    [JSON_OBJECT_END] = "}", [JSON_ARRAY] = "[",
-		[JSON_ARRAY_END] = "]", [JSON_KEY_END] = ":",    [JSON_TEXT_END] = ";",
-		[JSON_LITERAL] = "!",   [JSON_OVER] = " over",   [JSON_BAD] = " bad",
+		[JSCAN_OBJECT] = "{",  [JSCAN_OBJECT_END] = "}",
+		[JSCAN_ARRAY] = "[",   [JSCAN_ARRAY_END] = "]",
+		[JSCAN_KEY_END] = ":", [JSCAN_TEXT_END] = ";",
+		[JSCAN_LITERAL] = "!", [JSCAN_OVER] = " over",
+		[JSCAN_BAD] = " bad",
 	};
-	enum json_token t = JSON_AGAIN;
-	struct json j;
+	enum jscan_token t = JSCAN_AGAIN;
+	struct jscan j;
 
 	buf_init(b, 1 << 16);
-	json_init(&j);
-	while (t != JSON_OVER && t != JSON_BAD && (t != JSON_AGAIN || in.n > 0)) {
+	jscan_init(&j);
+	while (t != JSCAN_OVER && t != JSCAN_BAD && (t != JSCAN_AGAIN || in.n > 0)) {
 		struct str piece = str_head(in, step), text = { NULL, 0 };
 		size_t n = piece.n;
-		t = json_next(&j, &piece, &text);
+		t = jscan_next(&j, &piece, &text);
 		in = str_skip(in, n - piece.n);
-		if (t == JSON_KEY || t == JSON_STRING || t == JSON_NUMBER)
+		if (t == JSCAN_KEY || t == JSCAN_STRING || t == JSCAN_NUMBER)
 			buf_put(b, text);
-		else if (t != JSON_AGAIN)
+		else if (t != JSCAN_AGAIN)
 			buf_put(b, str_from(words[t]));
 	}
 	return buf_cstr(b);
@@ -101,19 +103,19 @@ static void
 nesting_ends_at_its_bound(void **state)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
-	char deep[JSON_DEPTH + 1];
+	char deep[JSCAN_DEPTH + 1];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof deep; i++)
 		deep[i] = '[';
 	const char *got = read_in(&b, str_of(deep, sizeof deep), SIZE_MAX);
-	assert_string_equal(got + JSON_DEPTH, " bad");
+	assert_string_equal(got + JSCAN_DEPTH, " bad");
 	buf_done(&b);
 	got = read_in(&b, str_of(deep, sizeof deep - 1), SIZE_MAX);
-	assert_int_equal(str_from(got).n, JSON_DEPTH);
+	assert_int_equal(str_from(got).n, JSCAN_DEPTH);
 }
 
-static const struct json_want wants[] = {
+static const struct jpick_want wants[] = {
 	{ -1, "type" }, { -1, "error" }, { 1, "evalue" }, { -1, "results" }, { 3, NULL }
 };
 
@@ -121,26 +123,26 @@ static const struct json_want wants[] = {
 static const char *
 pick_in(struct buf *b, struct str in, size_t step)
 {
-	enum json_picked k = JSON_PICK_AGAIN;
-	struct json_pick p;
+	enum jpick_found k = JPICK_AGAIN;
+	struct jpick p;
 	int last = -1;
 
 	buf_init(b, 1 << 16);
-	json_pick_init(&p, wants, COUNT_OF(wants));
-	while (k != JSON_PICK_OVER && k != JSON_PICK_BAD && in.n > 0) {
+	jpick_init(&p, wants, COUNT_OF(wants));
+	while (k != JPICK_OVER && k != JPICK_BAD && in.n > 0) {
 		struct str piece = str_head(in, step), text = { NULL, 0 };
 		size_t n = piece.n;
 		int want = -1;
-		k = json_pick_next(&p, &piece, &want, &text);
+		k = jpick_next(&p, &piece, &want, &text);
 		in = str_skip(in, n - piece.n);
-		if (k == JSON_PICK_AGAIN || k == JSON_PICK_OVER || k == JSON_PICK_BAD)
+		if (k == JPICK_AGAIN || k == JPICK_OVER || k == JPICK_BAD)
 			continue;
-		if (want != last || k == JSON_PICK_KEY)
+		if (want != last || k == JPICK_KEY)
 			buf_put_dec(b, (uint64_t)want);
 		last = want;
 		buf_put(b, text);
 	}
-	buf_putc(b, k == JSON_PICK_OVER ? '.' : k == JSON_PICK_BAD ? '!' : '?');
+	buf_putc(b, k == JPICK_OVER ? '.' : k == JPICK_BAD ? '!' : '?');
 	return buf_cstr(b);
 }
 

@@ -1,4 +1,4 @@
-#include "proxy/base/json.h"
+#include "proxy/base/jscan.h"
 
 #include <string.h>
 
@@ -54,64 +54,64 @@ static const char replacement[] = "\xef\xbf\xbd";
 enum { REPLACEMENT = 3 };
 
 void
-json_init(struct json *j)
+jscan_init(struct jscan *j)
 {
-	*j = (struct json){ .state = VALUE };
+	*j = (struct jscan){ .state = VALUE };
 }
 
 bool
-json_is_space(char c)
+jscan_is_space(char c)
 {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-static enum json_token
-fail(struct json *j)
+static enum jscan_token
+fail(struct jscan *j)
 {
 	j->state = BAD;
-	return JSON_BAD;
+	return JSCAN_BAD;
 }
 
 static bool
-is_in_array(const struct json *j)
+is_in_array(const struct jscan *j)
 {
 	unsigned int at = j->depth - 1U;
 
 	return (j->is_array[at / 8] >> (at % 8) & 1) != 0;
 }
 
-static enum json_token
-open(struct json *j, bool is_array)
+static enum jscan_token
+nest(struct jscan *j, bool is_array)
 {
 	unsigned int at = j->depth;
 	uint8_t bit = (uint8_t)(1U << (at % 8));
 
-	if (at == JSON_DEPTH)
+	if (at == JSCAN_DEPTH)
 		return fail(j);
 	j->is_array[at / 8] = (uint8_t)(j->is_array[at / 8] & ~bit);
 	if (is_array)
 		j->is_array[at / 8] |= bit;
 	j->depth++;
 	j->state = is_array ? FIRST_ITEM : FIRST_KEY;
-	return is_array ? JSON_ARRAY : JSON_OBJECT;
+	return is_array ? JSCAN_ARRAY : JSCAN_OBJECT;
 }
 
 static void
-value_over(struct json *j)
+value_over(struct jscan *j)
 {
 	j->state = j->depth == 0 ? OVER : NEXT;
 }
 
-static enum json_token
-shut(struct json *j, bool is_array)
+static enum jscan_token
+shut(struct jscan *j, bool is_array)
 {
 	j->depth--;
 	value_over(j);
-	return is_array ? JSON_ARRAY_END : JSON_OBJECT_END;
+	return is_array ? JSCAN_ARRAY_END : JSCAN_OBJECT_END;
 }
 
 static void
-begin_text(struct json *j, bool is_key)
+begin_text(struct jscan *j, bool is_key)
 {
 	j->state = TEXT;
 	j->is_key = is_key;
@@ -135,7 +135,7 @@ go_on(uint8_t at, char c)
 
 /* A number's first character is taken with the rest of it, by step_number(). */
 static bool
-begin_number(struct json *j, char c)
+begin_number(struct jscan *j, char c)
 {
 	if (c != '-' && !ascii_is_digit(c))
 		return false;
@@ -144,20 +144,20 @@ begin_number(struct json *j, char c)
 	return true;
 }
 
-static enum json_token
-begin_value(struct json *j, struct str *in)
+static enum jscan_token
+begin_value(struct jscan *j, struct str *in)
 {
 	char c = in->p[0];
 
 	if (begin_number(j, c))
-		return JSON_AGAIN;
+		return JSCAN_AGAIN;
 	*in = str_skip(*in, 1);
 	j->state = WORD;
 	switch (c) {
 	case '{':
-		return open(j, false);
+		return nest(j, false);
 	case '[':
-		return open(j, true);
+		return nest(j, true);
 	case '"':
 		begin_text(j, false);
 		break;
@@ -173,12 +173,12 @@ begin_value(struct json *j, struct str *in)
 	default:
 		return fail(j);
 	}
-	return JSON_AGAIN;
+	return JSCAN_AGAIN;
 }
 
 /* Between the parts of an object or array; white space is gone. */
-static enum json_token
-step_between(struct json *j, struct str *in)
+static enum jscan_token
+step_between(struct jscan *j, struct str *in)
 {
 	char c = in->p[0];
 
@@ -191,11 +191,11 @@ step_between(struct json *j, struct str *in)
 		return shut(j, false);
 	if ((j->state == FIRST_KEY || j->state == KEY) && c == '"') {
 		begin_text(j, true);
-		return JSON_AGAIN;
+		return JSCAN_AGAIN;
 	}
 	if (j->state == COLON && c == ':') {
 		j->state = VALUE;
-		return JSON_AGAIN;
+		return JSCAN_AGAIN;
 	}
 	if (j->state != NEXT)
 		return fail(j);
@@ -205,11 +205,11 @@ step_between(struct json *j, struct str *in)
 		return shut(j, c == ']');
 	else
 		return fail(j);
-	return JSON_AGAIN;
+	return JSCAN_AGAIN;
 }
 
-static enum json_token
-step_number(struct json *j, struct str *in, struct str *ret_text)
+static enum jscan_token
+step_number(struct jscan *j, struct str *in, struct str *ret_text)
 {
 	size_t n = 0;
 
@@ -226,15 +226,15 @@ step_number(struct json *j, struct str *in, struct str *ret_text)
 	*ret_text = str_head(*in, n);
 	*in = str_skip(*in, n);
 	if (n > 0)
-		return JSON_NUMBER;
+		return JSCAN_NUMBER;
 	if (j->number < ZERO)
 		return fail(j);
 	value_over(j);
-	return JSON_TEXT_END;
+	return JSCAN_TEXT_END;
 }
 
-static enum json_token
-step_word(struct json *j, struct str *in)
+static enum jscan_token
+step_word(struct jscan *j, struct str *in)
 {
 	char c = in->p[0];
 
@@ -243,14 +243,14 @@ step_word(struct json *j, struct str *in)
 	*in = str_skip(*in, 1);
 	j->word++;
 	if (*j->word != '\0')
-		return JSON_AGAIN;
+		return JSCAN_AGAIN;
 	value_over(j);
-	return JSON_LITERAL;
+	return JSCAN_LITERAL;
 }
 
 /* The first octet of a character of UTF-8 (RFC 3629): what may follow it. */
 static bool
-begin_tail(struct json *j, uint8_t c)
+begin_tail(struct jscan *j, uint8_t c)
 {
 	if (c < 0xc2 || c > 0xf4)
 		return false;
@@ -262,7 +262,7 @@ begin_tail(struct json *j, uint8_t c)
 
 /* May c stand in a string as it is, here? */
 static bool
-is_plain(struct json *j, char c)
+is_plain(struct jscan *j, char c)
 {
 	uint8_t u = (uint8_t)c;
 
@@ -279,23 +279,23 @@ is_plain(struct json *j, char c)
 	return u >= 0x20 && c != '"' && c != '\\';
 }
 
-static enum json_token
-part_of(const struct json *j)
+static enum jscan_token
+part_of(const struct jscan *j)
 {
-	return j->is_key ? JSON_KEY : JSON_STRING;
+	return j->is_key ? JSCAN_KEY : JSCAN_STRING;
 }
 
 /* The half of a pair that stays alone. */
-static enum json_token
-put_alone(struct json *j, struct str *ret_text)
+static enum jscan_token
+put_alone(struct jscan *j, struct str *ret_text)
 {
 	j->high = 0;
 	*ret_text = str_of(replacement, REPLACEMENT);
 	return part_of(j);
 }
 
-static enum json_token
-step_text(struct json *j, struct str *in, struct str *ret_text)
+static enum jscan_token
+step_text(struct jscan *j, struct str *in, struct str *ret_text)
 {
 	size_t n = 0;
 
@@ -314,18 +314,18 @@ step_text(struct json *j, struct str *in, struct str *ret_text)
 	*in = str_skip(*in, 1);
 	if (c == '\\') {
 		j->state = ESCAPE;
-		return JSON_AGAIN;
+		return JSCAN_AGAIN;
 	}
 	if (j->is_key) {
 		j->state = COLON;
-		return JSON_KEY_END;
+		return JSCAN_KEY_END;
 	}
 	value_over(j);
-	return JSON_TEXT_END;
+	return JSCAN_TEXT_END;
 }
 
-static enum json_token
-step_escape(struct json *j, struct str *in, struct str *ret_text)
+static enum jscan_token
+step_escape(struct jscan *j, struct str *in, struct str *ret_text)
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
 	char c = in->p[0];
@@ -335,7 +335,7 @@ step_escape(struct json *j, struct str *in, struct str *ret_text)
 		j->state = HEX;
 		j->digits = 0;
 		j->unit = 0;
-		return JSON_AGAIN;
+		return JSCAN_AGAIN;
 	}
 	if (j->high != 0)
 		return put_alone(j, ret_text);
@@ -369,8 +369,8 @@ put_utf8(char *p, uint32_t c)
 }
 
 /* \uXXXX is whole. */
-static enum json_token
-put_unit(struct json *j, struct str *ret_text)
+static enum jscan_token
+put_unit(struct jscan *j, struct str *ret_text)
 {
 	bool is_high = j->unit >= 0xd800 && j->unit < 0xdc00;
 	bool is_low = j->unit >= 0xdc00 && j->unit < 0xe000;
@@ -387,11 +387,11 @@ put_unit(struct json *j, struct str *ret_text)
 	if (!is_high)
 		n += put_utf8(j->out + n, c);
 	*ret_text = str_of(j->out, n);
-	return n > 0 ? part_of(j) : JSON_AGAIN;
+	return n > 0 ? part_of(j) : JSCAN_AGAIN;
 }
 
-static enum json_token
-step_hex(struct json *j, struct str *in, struct str *ret_text)
+static enum jscan_token
+step_hex(struct jscan *j, struct str *in, struct str *ret_text)
 {
 	int digit = enc_hex_digit(in->p[0]);
 
@@ -400,11 +400,11 @@ step_hex(struct json *j, struct str *in, struct str *ret_text)
 	*in = str_skip(*in, 1);
 	j->unit = (uint16_t)(j->unit << 4 | digit);
 	j->digits++;
-	return j->digits == 4 ? put_unit(j, ret_text) : JSON_AGAIN;
+	return j->digits == 4 ? put_unit(j, ret_text) : JSCAN_AGAIN;
 }
 
-static enum json_token
-step(struct json *j, struct str *in, struct str *ret_text)
+static enum jscan_token
+step(struct jscan *j, struct str *in, struct str *ret_text)
 {
 	switch ((enum state)j->state) {
 	case TEXT:
@@ -425,24 +425,24 @@ step(struct json *j, struct str *in, struct str *ret_text)
 	case NEXT:
 		break;
 	case OVER:
-		return JSON_OVER;
+		return JSCAN_OVER;
 	case BAD:
-		return JSON_BAD;
+		return JSCAN_BAD;
 	}
-	if (!json_is_space(in->p[0]))
+	if (!jscan_is_space(in->p[0]))
 		return step_between(j, in);
 	*in = str_skip(*in, 1);
-	return JSON_AGAIN;
+	return JSCAN_AGAIN;
 }
 
-enum json_token
-json_next(struct json *j, struct str *in, struct str *ret_text)
+enum jscan_token
+jscan_next(struct jscan *j, struct str *in, struct str *ret_text)
 {
-	enum json_token t = JSON_AGAIN;
+	enum jscan_token t = JSCAN_AGAIN;
 
-	while (t == JSON_AGAIN && in->n > 0)
+	while (t == JSCAN_AGAIN && in->n > 0)
 		t = step(j, in, ret_text);
-	if (in->n == 0 && t == JSON_AGAIN && j->state >= OVER)
-		return j->state == OVER ? JSON_OVER : JSON_BAD;
+	if (in->n == 0 && t == JSCAN_AGAIN && j->state >= OVER)
+		return j->state == OVER ? JSCAN_OVER : JSCAN_BAD;
 	return t;
 }
