@@ -62,13 +62,13 @@ begin_event(struct exec_tap *t)
 	t->state = EVENT;
 }
 
+/* One walk: a peer may send as many names as it likes. */
 static bool
 has_kind(const struct exec_tap *t, struct str name)
 {
-	struct str have;
-
-	for (size_t i = 0; exec_tap_kind(t, i, &have); i++) {
-		if (str_eq(have, name))
+	for (const char *p = t->kinds; p < t->kinds + t->kinds_n;
+	     p += 1 + (uint8_t)*p) {
+		if (str_eq(str_of(p + 1, (uint8_t)*p), name))
 			return true;
 	}
 	return false;
@@ -80,7 +80,7 @@ add_kind(struct exec_tap *t, struct str name)
 	if (has_kind(t, name))
 		return;
 	if (name.n > JPICK_NAME || name.n + 1 > sizeof t->kinds - t->kinds_n ||
-	    t->kinds_count == UINT8_MAX) {
+	    t->kinds_count == EXEC_TAP_KINDS) {
 		t->is_kinds_cut = true;
 		return;
 	}

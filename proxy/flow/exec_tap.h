@@ -20,7 +20,7 @@
 #include "proxy/flow/tally.h"
 
 enum exec_out { EXEC_STDOUT, EXEC_STDERR, EXEC_OUTS };
-enum { EXEC_TAP_KINDS = 512, EXEC_TAP_PREFIX = 6 };
+enum { EXEC_TAP_KINDS = 32, EXEC_TAP_KINDS_ROOM = 512, EXEC_TAP_PREFIX = 6 };
 
 /* One event, until its line is over. */
 struct exec_event {
@@ -44,7 +44,7 @@ struct exec_tap {
 	uint8_t state, prefix_n, kinds_count;
 	uint16_t kinds_n;
 	char prefix[EXEC_TAP_PREFIX];
-	char kinds[EXEC_TAP_KINDS]; /* each behind its length */
+	char kinds[EXEC_TAP_KINDS_ROOM]; /* each behind its length */
 	struct jpick pick;
 	struct exec_event now;
 	struct tally early[EXEC_OUTS];
