@@ -3,32 +3,6 @@
 #include <string.h>
 
 #include "conf/risk_programs.h"
-#include "proxy/base/enc.h"
-
-static char
-peek(const struct risk_code *c, size_t i)
-{
-	return i < c->rest.n ? c->rest.p[i] : '\0';
-}
-
-static void
-skip(struct risk_code *c, size_t n)
-{
-	c->rest = str_skip(c->rest, n);
-}
-
-static bool
-is_start_byte(char ch)
-{
-	return ascii_is_alpha(ch) || ch == '_' || ch == '$' ||
-	       (unsigned char)ch >= 0x80;
-}
-
-static bool
-is_name_byte(char ch)
-{
-	return is_start_byte(ch) || ascii_is_digit(ch);
-}
 
 static struct str
 line_of(struct str s)
@@ -46,170 +20,19 @@ skip_comment(struct risk_code *c)
 	bool is_hash = code_is(c, "python|perl|ruby|r|julia|php|awk|powershell|tcl");
 	bool is_slash = code_is(c, "js|java|go|php|c|rust|kotlin|scala|csharp");
 
-	if ((is_hash && peek(c, 0) == '#' && !(c->before == '$')) ||
+	if ((is_hash && code_peek(c, 0) == '#' && !(c->before == '$')) ||
 	    (is_slash && str_starts(c->rest, STR("//"))) ||
 	    (code_is(c, "lua|sql|applescript") && str_starts(c->rest, STR("--")))) {
-		skip(c, line_of(c->rest).n);
+		code_skip(c, line_of(c->rest).n);
 		return true;
 	}
 	if (!is_slash || !str_starts(c->rest, STR("/*")))
 		return false;
-	skip(c, 2);
+	code_skip(c, 2);
 	while (c->rest.n > 0 && !str_starts(c->rest, STR("*/")))
-		skip(c, 1);
-	skip(c, 2);
+		code_skip(c, 1);
+	code_skip(c, 2);
 	return true;
-}
-
-/* Strings */
-
-static char
-escaped(struct risk_code *c)
-{
-	char ch = peek(c, 0);
-	int high = enc_hex_digit(peek(c, 1)), low = enc_hex_digit(peek(c, 2));
-	bool is_long = ch == 'u' && peek(c, 1) == '0' && peek(c, 2) == '0';
-
-	if (is_long) {
-		high = enc_hex_digit(peek(c, 3));
-		low = enc_hex_digit(peek(c, 4));
-	}
-	if ((ch == 'x' || is_long) && high >= 0 && low >= 0) {
-		skip(c, is_long ? 5 : 3);
-		int v = high * 16 + low;
-		return v < ' ' || v == 0x7f ? ' ' : (char)v;
-	}
-	if (ch >= '0' && ch <= '7') {
-		unsigned v = 0;
-		for (size_t n = 0; n < 3 && peek(c, 0) >= '0' && peek(c, 0) <= '7';
-		     n++) {
-			v = v * 8 + (unsigned)(peek(c, 0) - '0');
-			skip(c, 1);
-		}
-		v &= 0xff;
-		return v < ' ' || v == 0x7f ? ' ' : (char)v;
-	}
-	skip(c, 1);
-	if (ch == 'n')
-		return '\n';
-	return str_has(STR("trabfv"), ch) ? ' ' : ch;
-}
-
-/* `${...}`, `{...}` or `#{...}` in a string: code, and a hole.  How long, or 0. */
-static size_t
-inserted(struct risk_code *c, char quote, bool is_format)
-{
-	bool is_js = code_is(c, "js") && quote == '`' && peek(c, 0) == '$';
-	bool is_ruby = code_is(c, "ruby|julia") && quote != '\'' && peek(c, 0) == '#';
-	size_t at = is_js || is_ruby ? 1 : 0;
-
-	if (!is_js && !is_ruby && !is_format)
-		return 0;
-	if (peek(c, at) != '{' || (is_format && peek(c, at + 1) == '{'))
-		return 0;
-	struct str inside = str_skip(c->rest, at + 1);
-	if (!risk_spend(c->run, inside.n))
-		return 0;
-	size_t end = risk_span(inside, '{', '}');
-	if (end == inside.n)
-		return 0;
-	risk_code(c->run, c->language, str_head(inside, end));
-	return at + end + 2;
-}
-
-static bool
-put_part(struct risk_code *c, char quote, bool is_format, bool is_raw, char *out)
-{
-	size_t n = inserted(c, quote, is_format);
-	char ch = peek(c, 0);
-
-	if (n > 0) {
-		skip(c, n);
-		*out = HOLE_ANY;
-		return true;
-	}
-	if (code_is(c, "perl|php") && quote == '"' && ch == '$' &&
-	    is_start_byte(peek(c, 1))) {
-		skip(c, 1);
-		while (is_name_byte(peek(c, 0)))
-			skip(c, 1);
-		*out = HOLE_ANY;
-		return true;
-	}
-	skip(c, 1);
-	if (ch == '\\' && !is_raw && c->rest.n > 0) {
-		if (peek(c, 0) == '\n') {
-			skip(c, 1);
-			return false;
-		}
-		ch = escaped(c);
-	}
-	*out = ch;
-	return true;
-}
-
-/* At a quote.  Appends to out, which has room for all of it; returns how much. */
-static size_t
-read_string(struct risk_code *c, bool is_format, bool is_raw, char *out)
-{
-	char quote = peek(c, 0);
-	bool is_triple = code_is(c, "python|julia|java|kotlin|scala") &&
-			 peek(c, 1) == quote && peek(c, 2) == quote;
-	bool is_long = is_triple || quote == '`' || !code_is(c, "python|js|java|go|c");
-	size_t n = 0;
-
-	skip(c, is_triple ? 3 : 1);
-	while (c->rest.n > 0) {
-		bool ends =
-			peek(c, 0) == quote &&
-			(!is_triple || (peek(c, 1) == quote && peek(c, 2) == quote));
-		if (ends || (!is_long && peek(c, 0) == '\n'))
-			break;
-		n += put_part(c, quote, is_format, is_raw, out + n);
-	}
-	if (peek(c, 0) == quote)
-		skip(c, is_triple ? 3 : 1);
-	return n;
-}
-
-/* The next string, if only a plus (or what the language has) stands between. */
-static bool
-goes_on(struct risk_code *c)
-{
-	size_t i = 0, joins = 0;
-
-	for (; i < c->rest.n && joins < 2; i++) {
-		char ch = c->rest.p[i];
-		if (ch == '+' || (ch == '.' && code_is(c, "php|perl|lua")))
-			joins++;
-		else if (ch != ' ' && ch != '\t' && ch != '\\' &&
-			 (ch != '\n' || code_frame(c) == &c->frame[0]))
-			break;
-	}
-	if (!risk_spend(c->run, i) || i == c->rest.n ||
-	    !str_has(STR("'\"`"), c->rest.p[i]) ||
-	    (joins == 0 && !code_is(c, "python|ruby|c|awk")))
-		return false;
-	skip(c, i);
-	return true;
-}
-
-static void
-on_string(struct risk_code *c, bool is_format, bool is_raw)
-{
-	char quote = peek(c, 0);
-	bool is_shell = quote == '`' && code_is(c, "perl|ruby|php|lua|julia");
-	size_t start = c->used;
-
-	do
-		c->used += read_string(c, is_format, is_raw, c->out + c->used);
-	while (goes_on(c));
-	struct str s = str_of(c->out + start, c->used - start);
-	if (is_shell)
-		risk_shell(c->run, s);
-	code_string(c, s);
-	c->before = '"';
-	c->name = STR("");
 }
 
 /* Names */
@@ -266,14 +89,14 @@ read_name(struct risk_code *c)
 		if (str_starts(c->rest, STR("::")) || str_starts(c->rest, STR("->")) ||
 		    str_starts(c->rest, STR("?.")))
 			sep = 2;
-		else if (peek(c, 0) == '.')
+		else if (code_peek(c, 0) == '.')
 			sep = 1;
-		if (sep > 0 && !is_start_byte(peek(c, sep)))
+		if (sep > 0 && !code_is_start(code_peek(c, sep)))
 			break;
-		if (sep == 0 && !is_name_byte(peek(c, 0)))
+		if (sep == 0 && !code_is_name(code_peek(c, 0)))
 			break;
-		c->out[c->used++] = sep > 0 ? '.' : peek(c, 0);
-		skip(c, sep > 0 ? sep : 1);
+		c->out[c->used++] = sep > 0 ? '.' : code_peek(c, 0);
+		code_skip(c, sep > 0 ? sep : 1);
 	}
 	return str_of(c->out + start, c->used - start);
 }
@@ -334,14 +157,14 @@ add_environment(struct risk_code *c, struct str name)
 static void
 skip_blanks(struct risk_code *c)
 {
-	while (peek(c, 0) == ' ' || peek(c, 0) == '\t')
-		skip(c, 1);
+	while (code_peek(c, 0) == ' ' || code_peek(c, 0) == '\t')
+		code_skip(c, 1);
 }
 
 static bool
 is_bare_call(struct risk_code *c, struct str name)
 {
-	char next = peek(c, 0);
+	char next = code_peek(c, 0);
 
 	return code_is(c, "perl|ruby|lua|awk|r|julia|tcl") &&
 	       risk_is_among(name, "system|exec|spawn|require|load|eval|unlink|open|"
@@ -354,7 +177,7 @@ static void
 add_assigned(struct risk_code *c, struct str name)
 {
 	if (c->before == '=' && c->name.n > 0 && !str_has(c->name, '.') &&
-	    peek(c, 0) != '(')
+	    code_peek(c, 0) != '(')
 		add_alias(c, c->name, name);
 }
 
@@ -363,11 +186,12 @@ on_name(struct risk_code *c)
 {
 	bool is_method = c->before == '.';
 	struct str name = read_name(c);
-	char next = peek(c, 0);
+	char next = code_peek(c, 0);
 
 	if ((next == '"' || next == '\'') && name.n <= 2 && code_is(c, "python|c")) {
 		bool is_format = str_has(name, 'f') || str_has(name, 'F');
-		on_string(c, is_format, str_has(name, 'r') || str_has(name, 'R'));
+		code_read_string(c, is_format,
+				 str_has(name, 'r') || str_has(name, 'R'));
 		return;
 	}
 	skip_blanks(c);
@@ -377,13 +201,13 @@ on_name(struct risk_code *c)
 		add_environment(c, name);
 		if (c->aliases_n < CODE_ALIASES)
 			add_assigned(c, name);
-		if (peek(c, 0) == '(' || is_bare_call(c, name)) {
+		if (code_peek(c, 0) == '(' || is_bare_call(c, name)) {
 			risk_add(c->run, &c->deed, COND_CODE,
 				 join(c, name, "()", STR("")));
 			if (is_method)
 				code_method(c, name);
-			if (peek(c, 0) == '(') {
-				skip(c, 1);
+			if (code_peek(c, 0) == '(') {
+				code_skip(c, 1);
 				code_open(c, name);
 			} else {
 				code_frame(c)->name = name;
@@ -416,7 +240,7 @@ static bool
 on_magic(struct risk_code *c)
 {
 	struct str line = line_of(c->rest), word = line;
-	char ch = peek(c, 0);
+	char ch = code_peek(c, 0);
 
 	if (!code_is(c, "python") || !c->is_start || (ch != '!' && ch != '%'))
 		return false;
@@ -439,7 +263,7 @@ on_magic(struct risk_code *c)
 		bool is_run = risk_is_among(first, "sx|system|sc");
 		risk_shell(c->run, is_run ? tail : str_skip(line, 1));
 	}
-	skip(c, line.n);
+	code_skip(c, line.n);
 	return true;
 }
 
@@ -450,10 +274,10 @@ on_other(struct risk_code *c, char ch)
 		if (ch == ';' || c->frames_n == 0)
 			end_line(c);
 		c->is_start = true;
-		skip(c, 1);
+		code_skip(c, 1);
 		return;
 	}
-	skip(c, 1);
+	code_skip(c, 1);
 	if (ch == ' ' || ch == '\t' || ch == '\r')
 		return;
 	if (ch == '(')
@@ -471,8 +295,8 @@ read_text(struct risk_code *c)
 		if (on_magic(c) || skip_comment(c))
 			continue;
 		if (ch == '"' || ch == '\'' || ch == '`')
-			on_string(c, false, false);
-		else if (is_start_byte(ch))
+			code_read_string(c, false, false);
+		else if (code_is_start(ch))
 			on_name(c);
 		else if (ascii_is_digit(ch))
 			(void)read_name(c);

@@ -40,6 +40,34 @@ struct risk_code {
 	bool is_start;   /* of a line */
 };
 
+static inline char
+code_peek(const struct risk_code *c, size_t i)
+{
+	return i < c->rest.n ? c->rest.p[i] : '\0';
+}
+
+static inline void
+code_skip(struct risk_code *c, size_t n)
+{
+	c->rest = str_skip(c->rest, n);
+}
+
+static inline bool
+code_is_start(char ch) /* of a name */
+{
+	return ascii_is_alpha(ch) || ch == '_' || ch == '$' ||
+	       (unsigned char)ch >= 0x80;
+}
+
+static inline bool
+code_is_name(char ch)
+{
+	return code_is_start(ch) || ascii_is_digit(ch);
+}
+
+/* At a quote: the string and those that are joined to it. */
+void code_read_string(struct risk_code *c, bool is_format, bool is_raw);
+
 bool code_is(const struct risk_code *c, const char *languages); /* "a|b" */
 struct code_frame *code_frame(struct risk_code *c);
 /* A string, without quotes, escapes decoded. */

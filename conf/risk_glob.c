@@ -1,4 +1,6 @@
 /* Patterns against words with holes: all positions of the pattern at once, as bits. */
+#include <string.h>
+
 #include "conf/risk_private.h"
 
 /* From each set bit over the run of mask bits that it stands in, and one further. */
@@ -88,10 +90,50 @@ prepare(struct str text, bool is_path)
 	return p;
 }
 
+static bool
+is_wild(char c)
+{
+	return c == '*' || c == '?';
+}
+
+static bool
+is_hole(char c)
+{
+	return c == HOLE_ANY || c == HOLE_PART;
+}
+
+static bool
+differ(char want, char c)
+{
+	return want != c && !is_wild(want) && !is_hole(c);
+}
+
+/* `*word*`, of which there are many: the word, or n == 0. */
+static struct str
+middle(struct str pattern)
+{
+	if (pattern.n < 3 || pattern.p[0] != '*' || pattern.p[pattern.n - 1] != '*')
+		return STR("");
+	struct str s = str_head(str_skip(pattern, 1), pattern.n - 2);
+	for (size_t i = 0; i < s.n; i++)
+		if (is_wild(s.p[i]))
+			return STR("");
+	return s;
+}
+
 bool
 risk_meets(struct str pattern, struct str word, bool is_path)
 {
 	need(pattern.n <= RISK_PATTERN_MAX);
+	/* Nearly all differ at one of their ends. */
+	if (pattern.n > 0 && word.n > 0 &&
+	    (differ(pattern.p[0], word.p[0]) ||
+	     differ(pattern.p[pattern.n - 1], word.p[word.n - 1])))
+		return false;
+	struct str part = is_path ? STR("") : middle(pattern);
+	if (part.n > 0 && !risk_has_hole(word))
+		return word.n >= part.n &&
+		       memmem(word.p, word.n, part.p, part.n) != NULL;
 	struct pattern p = prepare(pattern, is_path);
 	struct places at = { flood(1, p.stars), 0 };
 
