@@ -95,7 +95,10 @@ read_name(struct risk_code *c)
 			break;
 		if (sep == 0 && !code_is_name(code_peek(c, 0)))
 			break;
-		c->out[c->used++] = sep > 0 ? '.' : code_peek(c, 0);
+		c->out[c->used] = '.';
+		if (sep == 0)
+			c->out[c->used] = code_peek(c, 0);
+		c->used++;
 		code_skip(c, sep > 0 ? sep : 1);
 	}
 	return str_of(c->out + start, c->used - start);
@@ -182,6 +185,20 @@ add_assigned(struct risk_code *c, struct str name)
 }
 
 static void
+on_call(struct risk_code *c, struct str name, bool is_method)
+{
+	risk_add(c->run, &c->deed, COND_CODE, join(c, name, "()", STR("")));
+	if (is_method)
+		code_method(c, name);
+	if (code_peek(c, 0) != '(') {
+		code_frame(c)->name = name;
+		return;
+	}
+	code_skip(c, 1);
+	code_open(c, name);
+}
+
+static void
 on_name(struct risk_code *c)
 {
 	bool is_method = c->before == '.';
@@ -201,18 +218,8 @@ on_name(struct risk_code *c)
 		add_environment(c, name);
 		if (c->aliases_n < CODE_ALIASES)
 			add_assigned(c, name);
-		if (code_peek(c, 0) == '(' || is_bare_call(c, name)) {
-			risk_add(c->run, &c->deed, COND_CODE,
-				 join(c, name, "()", STR("")));
-			if (is_method)
-				code_method(c, name);
-			if (code_peek(c, 0) == '(') {
-				code_skip(c, 1);
-				code_open(c, name);
-			} else {
-				code_frame(c)->name = name;
-			}
-		}
+		if (code_peek(c, 0) == '(' || is_bare_call(c, name))
+			on_call(c, name, is_method);
 	}
 	c->name = name;
 	c->before = 'a';

@@ -43,7 +43,7 @@ struct risk_code {
 static inline char
 code_peek(const struct risk_code *c, size_t i)
 {
-	return i < c->rest.n ? c->rest.p[i] : '\0';
+	return risk_at(c->rest, i);
 }
 
 static inline void

@@ -15,8 +15,7 @@ escaped(struct risk_code *c)
 	}
 	if ((ch == 'x' || is_long) && high >= 0 && low >= 0) {
 		code_skip(c, is_long ? 5 : 3);
-		int v = high * 16 + low;
-		return v < ' ' || v == 0x7f ? ' ' : (char)v;
+		return risk_byte((unsigned)high * 16 + (unsigned)low);
 	}
 	if (ch >= '0' && ch <= '7') {
 		unsigned v = 0;
@@ -25,13 +24,14 @@ escaped(struct risk_code *c)
 			v = v * 8 + (unsigned)(code_peek(c, 0) - '0');
 			code_skip(c, 1);
 		}
-		v &= 0xff;
-		return v < ' ' || v == 0x7f ? ' ' : (char)v;
+		return risk_byte(v);
 	}
 	code_skip(c, 1);
 	if (ch == 'n')
 		return '\n';
-	return str_has(STR("trabfv"), ch) ? ' ' : ch;
+	if (str_has(STR("trabfv"), ch))
+		return ' ';
+	return ch;
 }
 
 /* `${...}`, `{...}` or `#{...}` in a string: code, and a hole.  How long, or 0. */

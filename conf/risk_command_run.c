@@ -208,7 +208,7 @@ run_builtin(struct command *c)
 {
 	struct str name = c->name;
 
-	if (str_eq(name, STR("eval")))
+	if (risk_is_among(name, "eval|watch"))
 		judge_joined(c, 1);
 	else if (risk_is_among(name, ".|source") && c->n > 1 && c->w[1].name.n > 0)
 		risk_sign(c->run, RISK_SIGN_COMPUTED);
@@ -221,8 +221,6 @@ run_builtin(struct command *c)
 		run_alias(c);
 	else if (str_eq(name, STR("find")))
 		run_each_exec(c);
-	else if (str_eq(name, STR("watch")))
-		judge_joined(c, 1);
 	else if (str_eq(name, STR("ssh")))
 		run_remote(c);
 	else if (risk_is_among(name, "su|runuser|script|sg|newgrp"))

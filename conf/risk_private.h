@@ -57,6 +57,25 @@ void risk_apply(struct risk_run *run, const struct risk_deed *d);
 bool risk_meets(struct str pattern, struct str word, bool is_path);
 bool risk_has_hole(struct str s);
 
+/* The byte there, or NUL behind the end. */
+static inline char
+risk_at(struct str s, size_t i)
+{
+	if (i >= s.n)
+		return '\0';
+	return s.p[i];
+}
+
+/* A byte that was written as a number; what would be no text is a blank. */
+static inline char
+risk_byte(unsigned v)
+{
+	v &= 0xff;
+	if (v < ' ' || v == 0x7f)
+		v = ' ';
+	return (char)(unsigned char)v;
+}
+
 /* Facts out of a word; risk_fact.c. */
 enum risk_touch { TOUCH_NAME, TOUCH_READ, TOUCH_WRITE, TOUCH_DELETE };
 void risk_add_path(struct risk_run *run, struct risk_deed *d, enum risk_touch t,

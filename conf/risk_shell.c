@@ -31,7 +31,7 @@ struct shell {
 static char
 peek(const struct shell *s, size_t i)
 {
-	return i < s->lex.rest.n ? s->lex.rest.p[i] : '\0';
+	return risk_at(s->lex.rest, i);
 }
 
 static void

@@ -16,8 +16,10 @@ risk_span(struct str s, char open, char close)
 		char c = s.p[i];
 		if (c == '\\' && quote != '\'')
 			i++;
+		else if (c == quote)
+			quote = '\0';
 		else if (quote != '\0')
-			quote = c == quote ? '\0' : quote;
+			continue;
 		else if (c == close && depth == 0)
 			return i;
 		else if (c == close)
@@ -51,7 +53,7 @@ put_hole(struct risk_lex *l, char hole)
 static char
 peek(const struct risk_lex *l, size_t i)
 {
-	return i < l->rest.n ? l->rest.p[i] : '\0';
+	return risk_at(l->rest, i);
 }
 
 static void
@@ -157,8 +159,7 @@ put_coded(struct risk_lex *l, unsigned base, size_t most)
 		v = v * base + (unsigned)digit;
 	}
 	skip(l, n);
-	v &= 0xff;
-	put(l, v < ' ' || v == 0x7f ? ' ' : (char)v);
+	put(l, risk_byte(v));
 }
 
 static void

@@ -9,6 +9,7 @@
 #include "conf/conf.h"
 #include "conf/describe.h"
 #include "conf/policy.h"
+#include "conf/risk.h"
 #include "conf/who.h"
 
 static const char seed[] =
@@ -16,6 +17,7 @@ static const char seed[] =
 	"resolver: {servers: [127.0.0.53], hosts: {a.test: 10.0.0.1}}\n"
 	"geo: {country_db: /c, asn_db: /a}\n"
 	"sandboxes: [{id: s, source: [10.0.0.2, 'fd00::2'], policy: p}]\n"
+	"risk: {rules: [{level: high, why: w, command: ['r*', b], args: ['-?']}]}\n"
 	"policies:\n"
 	"  p:\n"
 	"    allow: [{hosts: [a.test, '*.b.example'], ports: [80], methods: [GET], "
@@ -74,6 +76,17 @@ ask_policy(const struct image *im, uint32_t policy, const char *host,
 }
 
 static void
+ask_risk(struct buf *b, const struct image *im)
+{
+	struct risk_question q = { .kind = RISK_COMMAND, .text = STR("rm -f x; b -y") };
+	struct risk_answer a;
+
+	risk_judge(im, &q, &a);
+	need(a.level < RISK_LEVELS);
+	risk_put_reason(b, im, &a);
+}
+
+static void
 ask_all(const struct image *im)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
@@ -114,6 +127,7 @@ ask_all(const struct image *im)
 		if (p < n)
 			describe_policy(&b, im, p);
 	}
+	ask_risk(&b, im);
 	need(who_new(&t) == ST_OK);
 	if (who_set_image(t, im) == ST_OK)
 		while (who_next(t, &at) != NULL)
