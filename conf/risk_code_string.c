@@ -118,9 +118,29 @@ read_string(struct risk_code *c, bool is_format, bool is_raw, char *out)
 	return n;
 }
 
+struct kind { /* f"..." and r"..." of Python */
+	bool is_format, is_raw;
+};
+
+/* Letters before a quote at i; how many. */
+static size_t
+prefix(const struct risk_code *c, size_t i, struct kind *ret_kind)
+{
+	size_t n = 0;
+
+	*ret_kind = (struct kind){ false, false };
+	while (n < 2 && code_is(c, "python") && i + n < c->rest.n &&
+	       str_has(STR("rRbBuUfF"), c->rest.p[i + n])) {
+		char letter = ascii_lower(c->rest.p[i + n++]);
+		ret_kind->is_format = ret_kind->is_format || letter == 'f';
+		ret_kind->is_raw = ret_kind->is_raw || letter == 'r';
+	}
+	return n;
+}
+
 /* The next string, if only a plus (or what the language has) stands between. */
 static bool
-goes_on(struct risk_code *c)
+goes_on(struct risk_code *c, struct kind *ret_kind)
 {
 	size_t i = 0, joins = 0;
 
@@ -132,7 +152,8 @@ goes_on(struct risk_code *c)
 			 (ch != '\n' || code_frame(c) == &c->frame[0]))
 			break;
 	}
-	if (!risk_spend(c->run, i) || i == c->rest.n ||
+	i += prefix(c, i, ret_kind);
+	if (!risk_spend(c->run, i) || i >= c->rest.n ||
 	    !str_has(STR("'\"`"), c->rest.p[i]) ||
 	    (joins == 0 && !code_is(c, "python|ruby|c|awk")))
 		return false;
@@ -146,10 +167,12 @@ code_read_string(struct risk_code *c, bool is_format, bool is_raw)
 	char quote = code_peek(c, 0);
 	bool is_shell = quote == '`' && code_is(c, "perl|ruby|php|lua|julia");
 	size_t start = c->used;
+	struct kind kind = { is_format, is_raw };
 
 	do
-		c->used += read_string(c, is_format, is_raw, c->out + c->used);
-	while (goes_on(c));
+		c->used +=
+			read_string(c, kind.is_format, kind.is_raw, c->out + c->used);
+	while (goes_on(c, &kind));
 	struct str s = str_of(c->out + start, c->used - start);
 	if (is_shell)
 		risk_shell(c->run, s);

@@ -7,7 +7,7 @@
 #include "conf/risk.h"
 #include "tests/unit/risk_files.h"
 
-enum { TEXT_MAX = 4096 };
+enum { TEXT_MAX = 4096, WORDS_MAX = 64 };
 
 static enum risk_level
 ask(const struct image *im, enum risk_kind kind, struct str language, struct str text)
@@ -79,6 +79,19 @@ quote(const struct image *im, const uint8_t *data, size_t size)
 	need(ask(im, RISK_COMMAND, STR(""), str_of(b.p, b.len)) > RISK_LOW);
 }
 
+static void
+ask_argv(const struct image *im, struct str text)
+{
+	struct str words[WORDS_MAX];
+	struct risk_question q = { .kind = RISK_ARGV, .argv = words };
+	struct risk_answer a;
+
+	while (text.p != NULL && q.argv_n < WORDS_MAX)
+		words[q.argv_n++] = str_cut(&text, '\n');
+	risk_judge(im, &q, &a);
+	need(a.level < RISK_LEVELS);
+}
+
 static struct image *
 shipped(void)
 {
@@ -112,8 +125,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		append(im, RISK_CODE, language, text, STR("\n\nx = 1\n"));
 		break;
 	default:
-		(void)ask(im, (enum risk_kind)(RISK_READ + data[0] / 4 % 6), STR(""),
-			  text);
+		if (data[0] / 4 % 7 == 6)
+			ask_argv(im, text);
+		else
+			(void)ask(im, (enum risk_kind)(RISK_READ + data[0] / 4 % 7),
+				  STR(""), text);
 		break;
 	}
 	return 0;
