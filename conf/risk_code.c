@@ -172,7 +172,8 @@ is_bare_call(struct risk_code *c, struct str name)
 	return code_is(c, "perl|ruby|lua|awk|r|julia|tcl") &&
 	       risk_is_among(name, "system|exec|spawn|require|load|eval|unlink|open|"
 				   "shell_exec|qx|rmdir|do") &&
-	       (next == '"' || next == '\'' || next == '`' || next == '%');
+	       ((next == 'q' && code_is(c, "perl")) || next == '"' || next == '\'' ||
+		next == '`' || next == '%');
 }
 
 /* `name = other`: an alias, so that no new name hides an old one. */
@@ -198,6 +199,35 @@ on_call(struct risk_code *c, struct str name, bool is_method)
 	code_open(c, name);
 }
 
+/* q(...), qq{...}, qw/.../ and qx|...| of Perl: strings too. */
+static bool
+on_quoting(struct risk_code *c, struct str name)
+{
+	static const char open[] = "([{<", close[] = ")]}>";
+	char end = code_peek(c, 0);
+	size_t n = 1;
+
+	if (!code_is(c, "perl") || !risk_is_among(name, "q|qq|qw|qx") || end == '\0' ||
+	    code_is_name(end) || str_has(STR(" \t\n,;=)"), end))
+		return false;
+	for (size_t i = 0; i < sizeof open - 1; i++)
+		if (end == open[i]) {
+			end = close[i];
+			break;
+		}
+	while (n < c->rest.n && c->rest.p[n] != end)
+		n++;
+	if (n == c->rest.n)
+		risk_sign(c->run, RISK_SIGN_OPEN);
+	struct str s = str_skip(str_head(c->rest, n), 1);
+	code_skip(c, n + 1);
+	if (str_eq(name, STR("qx")))
+		risk_shell(c->run, s);
+	code_string(c, s);
+	c->before = '"';
+	return true;
+}
+
 static void
 on_name(struct risk_code *c)
 {
@@ -211,6 +241,8 @@ on_name(struct risk_code *c)
 				 str_has(name, 'r') || str_has(name, 'R'));
 		return;
 	}
+	if (on_quoting(c, name))
+		return;
 	skip_blanks(c);
 	if (!is_importing(c, name)) {
 		name = resolve(c, name);
@@ -287,6 +319,9 @@ on_other(struct risk_code *c, char ch)
 	code_skip(c, 1);
 	if (ch == ' ' || ch == '\t' || ch == '\r')
 		return;
+	/* x["na" + "me"](): who is called is computed. */
+	if (ch == '(' && c->before == ']')
+		risk_add(c->run, &c->deed, COND_CODE, STR("[]()"));
 	if (ch == '(')
 		code_open(c, STR(""));
 	else if (ch == ')')

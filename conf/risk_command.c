@@ -36,7 +36,7 @@ command_judge_from(struct command *c, size_t from)
 static bool
 is_keyword(struct str s)
 {
-	return risk_is_among(s, "if|then|else|elif|fi|do|done|while|until|{|}|!|time|"
+	return risk_is_among(s, "if|then|else|elif|fi|do|done|while|until|{|}|!|"
 				"coproc|esac");
 }
 
@@ -58,7 +58,7 @@ skip_start(struct command *c)
 static bool
 is_hidden(const struct risk_word *w)
 {
-	return w->is_odd || risk_has_hole(w->text) ||
+	return w->is_odd || risk_has_hole(w->text) || str_starts(w->text, STR("-")) ||
 	       (str_has(w->text, '{') && w->text.n > 1) || str_has(w->text, '\n');
 }
 

@@ -116,7 +116,9 @@ run_interpreter(struct command *c, const struct risk_language *l)
 		}
 		if (c->w[i].name.n > 0)
 			risk_sign(c->run, RISK_SIGN_COMPUTED);
-		if (!command_is_option(s) && !risk_is_among(s, "-|/dev/stdin"))
+		if (risk_is_among(s, "-W|-X|-I|-r|-d|-M|--require|--import|-Q"))
+			i++; /* its value */
+		else if (!command_is_option(s) && !risk_is_among(s, "-|/dev/stdin"))
 			return; /* a file */
 	}
 	if (!command_has_word(c, "--version|-V|-v|--help|-h"))
