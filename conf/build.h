@@ -68,6 +68,7 @@ void build_resolver(struct build *b, const struct node *n, void *ctx);
 void build_upstream_proxy(struct build *b, const struct node *n, void *ctx);
 void build_connectors_gather(struct build *b, const struct node *n, void *ctx);
 void build_stores_gather(struct build *b, const struct node *n, void *ctx);
+void build_risks(struct build *b, const struct node *n, void *ctx);
 void build_connectors(struct build *b);        /* all that were gathered */
 void build_connectors_unused(struct build *b); /* after the policies */
 void build_policies_named(struct build *b, const struct node *map); /* gather */

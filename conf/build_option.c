@@ -156,6 +156,7 @@ static const struct {
 	{ "resolver.hosts", build_resolver },
 	{ "upstream_proxy.no_proxy", build_upstream_proxy },
 	{ "vault.sources", build_stores_gather },
+	{ "risk.rules", build_risks },
 };
 
 static build_field_fn

@@ -64,6 +64,7 @@ static const struct build_field first_fields[] = {
 	{ "upstream_tls", build_options_group },
 	{ "geo", build_options_group },
 	{ "vault", build_options_group },
+	{ "risk", build_options_group },
 	{ "listeners", build_listeners },
 	{ "policies", on_policies },
 	{ "connectors", build_connectors_gather },
@@ -108,6 +109,8 @@ read_file(struct build *b, const struct conf_file *f, struct node **ret_main)
 		read_policy_file(b, f, root);
 	else if (f->kind == CONF_CONNECTOR)
 		build_connectors_gather(b, root, NULL);
+	else if (f->kind == CONF_RISK)
+		build_risks(b, root, NULL);
 	else
 		*ret_main = root;
 }

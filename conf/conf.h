@@ -4,13 +4,14 @@
  * conf: configuration files to an image.  Reading and compiling are two steps, so that
  * the compiler can shut itself in before it looks at the text.
  *
- *	conf_files_read()   the main file, connectors/ *.yaml, policies/ *.yaml
+ *	conf_files_read()   the main file, connectors/ *.yaml, policies/ *.yaml,
+ *				risk/ *.yaml
  *	conf_compile()      all errors in one go, or a draft
  *	conf_seal()         of a draft: the image's memfd, sealed
  */
 #include "conf/report.h"
 
-enum conf_kind { CONF_MAIN, CONF_CONNECTOR, CONF_POLICY };
+enum conf_kind { CONF_MAIN, CONF_CONNECTOR, CONF_POLICY, CONF_RISK };
 
 struct conf_file {
 	enum conf_kind kind;

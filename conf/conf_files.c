@@ -200,8 +200,11 @@ conf_files_read(struct conf_files *f, const char *path, struct report *r)
 	enum status policies_st = read_beside(f, CONF_POLICY, path, "policies/", r);
 	enum status connectors_st =
 		read_beside(f, CONF_CONNECTOR, path, "connectors/", r);
+	enum status risk_st = read_beside(f, CONF_RISK, path, "risk/", r);
 
 	if (main_st != ST_OK)
 		return main_st;
-	return policies_st != ST_OK ? policies_st : connectors_st;
+	if (policies_st != ST_OK)
+		return policies_st;
+	return connectors_st != ST_OK ? connectors_st : risk_st;
 }

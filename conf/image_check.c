@@ -3,6 +3,7 @@
 #include "conf/image_format.h"
 #include "conf/option.h"
 #include "conf/policy.h"
+#include "conf/risk.h"
 
 static size_t
 count(const struct image *im, enum image_section s)
@@ -283,13 +284,43 @@ slots_fit(const struct image *im)
 	return true;
 }
 
+static bool
+risk_fits(const struct image *im, const struct image_risk *r)
+{
+	size_t words_n;
+	const struct image_ref *words = image_table(im, IMAGE_WORDS, &words_n);
+
+	if (!ref_fits(im, r->why) || !ref_fits(im, r->file) || r->level > RISK_HIGH)
+		return false;
+	for (size_t i = 0; i < IMAGE_CONDS; i++) {
+		if (!range_fits(im, IMAGE_WORDS, r->cond[i].first, r->cond[i].n))
+			return false;
+		for (uint32_t k = 0; k < r->cond[i].n; k++)
+			if (words[r->cond[i].first + k].length > RISK_PATTERN_MAX)
+				return false;
+	}
+	return true;
+}
+
+static bool
+risks_fit(const struct image *im)
+{
+	size_t n;
+	const struct image_risk *r = image_table(im, IMAGE_RISKS, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!risk_fits(im, &r[i]))
+			return false;
+	return true;
+}
+
 enum status
 image_check(const struct image *im)
 {
 	bool fits = options_fit(im) && listeners_fit(im) && sandboxes_fit(im) &&
 		    policies_fit(im) && rules_fit(im) && words_fit(im) &&
 		    names_fit(im) && slots_fit(im) && connectors_fit(im) &&
-		    stores_fit(im);
+		    stores_fit(im) && risks_fit(im);
 
 	return fits ? ST_OK : ST_BAD_MESSAGE;
 }

@@ -45,6 +45,26 @@ struct image_country {
 	char code[4]; /* two letters, then NULs */
 };
 
+#define COND(name, key, help) COND_##name,
+enum image_cond {
+#include "conf/risk_conds.def"
+	IMAGE_CONDS
+};
+#undef COND
+
+/* A pattern's positions are bits of one word while it is matched. */
+enum { RISK_PATTERN_MAX = 60 };
+
+struct image_risk { /* a rule of `risk` */
+	struct image_ref why, file;
+	uint32_t line, column;
+	uint8_t level; /* enum risk_level */
+	uint8_t end[3];
+	struct { /* words; none: the rule has no such condition */
+		uint32_t first, n;
+	} cond[IMAGE_CONDS];
+};
+
 enum { SLOT_EMPTY, SLOT_EXACT, SLOT_WILD };
 
 struct image_slot {

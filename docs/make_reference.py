@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes sandgate.yaml.5 and sandgate.schema.json from conf/options.def and auth_kinds.def.
+"""Writes sandgate.yaml.5 and sandgate.schema.json from conf/options.def, auth_kinds.def
+and risk_conds.def.
 
 usage: make_reference.py OPTIONS_DEF STATUS_DEF OUT_DIR VERSION
 
@@ -19,6 +20,8 @@ STATUS = re.compile(
     re.M)
 AUTH = re.compile(r'^AUTH\((\w+),\s*"([^"]*)",\s*"([^"]*)",\s*"([^"]*)",\s*"([^"]*)"\)', re.M)
 AUTH_KINDS = pathlib.Path(__file__).resolve().parent.parent / "conf/auth_kinds.def"
+CONDS = AUTH_KINDS.parent / "risk_conds.def"
+COND = re.compile(r'^COND\(\w+,\s*"([^"]*)",\s*"([^"]*)"\)', re.M)
 # Types of options.def: what the manual calls them, and the pattern in the schema.
 TYPES = {
     "NUMBER": "a whole number",
@@ -159,6 +162,34 @@ Where the address must lie (in a deny rule: must not lie), by the databases unde
 .B connectors
 lists connectors. Their hosts are reached through them only: an allow rule that also covers such
 a host on the same port is an error.
+.SH SENSITIVITY
+How sensitive an execution request is, low, medium or high, say the rules of
+.B risk.rules
+and of the files risk/*.yaml beside the configuration, each a list of mappings. The worst rule
+that applies decides; its
+.B why
+is the reason that is told and recorded. Text that can't be read (too long, broken, or hiding
+what it does) is
+.BR risk.unreadable ,
+what no rule applies to is
+.BR risk.otherwise .
+.PP
+A command line is read as a shell reads it: quotes are taken off, each simple command of it is a
+deed of its own, and what sudo, env, xargs, sh \\-c, python \\-c, eval and the like run is read in
+its turn. Code is read as names, calls and strings. A rule has a
+.BR level ,
+a
+.B why
+and at least one of these, each a pattern or a list of patterns; it applies when of each that it
+has some pattern fits the same deed.
+@CONDS@.PP
+In a pattern \(oq*\(cq stands for anything and \(oq?\(cq for one letter; in a path they stop at
+slashes, \(oq**\(cq does not, and /** at the end covers the folder itself. Paths are compared
+after . and .. are taken out and
+.B cd
+was followed; $HOME is \(oq~\(cq. Where a word is known only when it runs ($X, $(...), *.key), it
+fits what it could become, if some letter of the pattern is really there. A pattern has at most
+60 bytes.
 .SH SOURCES OF SECRETS
 .B vault.sources
 is a list of mappings: OpenBao or HashiCorp Vault, whose KV engine, version 2, keeps secrets of
@@ -343,6 +374,28 @@ def auth_manual():
     return "\n".join(out) + "\n"
 
 
+def cond_rows():
+    text = CONDS.read_text()
+    rows = COND.findall(text)
+    assert len(rows) == len(re.findall(r"^COND\(\w+, ", text, re.M)), "a row was not understood"
+    return rows
+
+
+def conds_manual():
+    out = []
+    for key, text in cond_rows():
+        out += [".TP", f".B {roff(key)}", roff(text)]
+    return "\n".join(out) + "\n"
+
+
+def risk_schema():
+    patterns = several({"type": "string", "maxLength": 60}, 1000)
+    rule = mapping({"level": {"enum": ["low", "medium", "high"]}, "why": {"type": "string", "maxLength": 200},
+                    **{key: {**patterns, "description": text} for key, text in cond_rows()}},
+                   ["level", "why"])
+    return {"type": "array", "items": {**rule, "minProperties": 3}}
+
+
 def read_rows(path):
     text = pathlib.Path(path).read_text()
     rows = ROW.findall(text)
@@ -359,7 +412,7 @@ def manual(rows, statuses, version):
     out = [f'.TH SANDGATE.YAML 5 "" "sandgate {version}" "File formats"',
            ".SH NAME", "sandgate.yaml \\- configuration of sandgate",
            ".SH DESCRIPTION",
-           "One YAML file, with policies/*.yaml and connectors/*.yaml beside it. Anchors, aliases,",
+           "One YAML file, with policies/*.yaml, connectors/*.yaml and risk/*.yaml beside it. Anchors, aliases,",
            "tags, merge keys and second documents are not accepted, nor is a key given twice.",
            "A file with errors changes nothing:",
            ".B sandgate check", "tells all of them at once.", ".SH OPTIONS",
@@ -375,7 +428,7 @@ def manual(rows, statuses, version):
             what = unit
         out += [".TP", f".B {roff(key)}", roff(text), f"({roff(what)};",
                 f"default: {roff(default) if default else 'none'})"]
-    out.append(STRUCTURE.replace("@AUTH@", auth_manual()).strip())
+    out.append(STRUCTURE.replace("@AUTH@", auth_manual()).replace("@CONDS@", conds_manual()).strip())
     out += [".SH CODES", "The reasons of refusals, as the ledger and every answer give them."]
     for _, code, http, sentence, hint in statuses:
         if code not in ("ok", "again", "end"):
@@ -508,6 +561,7 @@ def schema(rows):
         servers=words, hosts={"type": "object", "additionalProperties": words})
     top["upstream_proxy"]["properties"]["no_proxy"] = words
     top["vault"]["properties"]["sources"] = {"type": "array", "items": source_schema({"type": "string"}, words)}
+    top["risk"]["properties"]["rules"] = risk_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "sandgate.yaml", **mapping(top)}
 

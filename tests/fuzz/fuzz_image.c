@@ -9,6 +9,7 @@
 #include "conf/conf.h"
 #include "conf/describe.h"
 #include "conf/policy.h"
+#include "conf/risk.h"
 #include "conf/who.h"
 
 static const char seed[] =
@@ -22,6 +23,7 @@ static const char seed[] =
 	"b]}], deny: [{query: [z]}]}]\n"
 	"geo: {country_db: /c, asn_db: /a}\n"
 	"sandboxes: [{id: s, source: [10.0.0.2, 'fd00::2'], policy: p}]\n"
+	"risk: {rules: [{level: high, why: w, command: ['r*', b], args: ['-?']}]}\n"
 	"policies:\n"
 	"  p:\n"
 	"    allow: [{hosts: [a.test, '*.b.example'], ports: [80], methods: [GET], "
@@ -131,6 +133,17 @@ ask_policies(const struct image *im, struct buf *b)
 }
 
 static void
+ask_risk(struct buf *b, const struct image *im)
+{
+	struct risk_question q = { .kind = RISK_COMMAND, .text = STR("rm -f x; b -y") };
+	struct risk_answer a;
+
+	risk_judge(im, &q, &a);
+	need(a.level < RISK_LEVELS);
+	risk_put_reason(b, im, &a);
+}
+
+static void
 ask_all(const struct image *im)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
@@ -162,6 +175,7 @@ ask_all(const struct image *im)
 	(void)image_policy_by_name(im, STR("zz"));
 	image_put_rule(&b, im, UINT32_MAX);
 	ask_policies(im, &b);
+	ask_risk(&b, im);
 	need(who_new(&t) == ST_OK);
 	if (who_set_image(t, im) == ST_OK)
 		while (who_next(t, &at) != NULL)
