@@ -73,20 +73,55 @@ def part_unit(_):
     return f"{count} test programs, gcc with sanitizers and clang"
 
 
-def pytest(folder, bin_dir, timeout=1500):
-    if not any(folder.glob("test_*.py")):
+def lanes_of(folder, count):
+    """Its files in lanes that take about as long; the size of a file stands for its time."""
+    lanes = [[] for _ in range(count)]
+    for path in sorted(folder.glob("test_*.py"), key=lambda p: (-p.stat().st_size, p.name)):
+        min(lanes, key=lambda lane: sum(p.stat().st_size for p in lane)).append(path)
+    if not lanes[0]:
         raise Failed(f"{folder.relative_to(ROOT)} has no tests")
-    report = ROOT / "build" / f"{folder.name}-{bin_dir.parent.name}.json"
-    report.unlink(missing_ok=True)
-    run([PYTHON, "-m", "pytest", "-q", "-x" if os.environ.get("SG_STOP") else "-q", "-rs", "-p", "no:cacheprovider", folder],
-        timeout=timeout, env={"SANDGATE_BIN": str(bin_dir), "SANDGATE_REPORT": str(report)})
-    if report.exists():
-        return ", ".join(f"{k} {v}" for k, v in json.loads(report.read_text()).items())
-    return None
+    return [lane for lane in lanes if lane]
+
+
+def pytest_lane(paths, env, log):
+    return subprocess.Popen(
+        [PYTHON, "-m", "pytest", "-q", "-x" if os.environ.get("SG_STOP") else "-q", "-rs", "-p", "no:cacheprovider",
+         *map(str, paths)], cwd=ROOT, env={**CLEAN_ENV, **env}, stdout=log, stderr=log)
+
+
+def pytest(folder, bin_dir, timeout=1500, lanes=1):
+    """In more than one lane where most of the time is spent waiting for clocks."""
+    name = f"{folder.name}-{bin_dir.parent.name}"
+    reports, logs, running, seen = [], [], [], {}
+    for i, paths in enumerate(lanes_of(folder, lanes)):
+        reports.append(ROOT / "build" / f"{name}.{i}.json")
+        reports[-1].unlink(missing_ok=True)
+        logs.append(open(ROOT / "build" / f"part-{name}.{i}.log", "w+", errors="replace"))
+        running.append(pytest_lane(paths, {"SANDGATE_BIN": str(bin_dir), "SANDGATE_REPORT": str(reports[-1]),
+                                           "SANDGATE_LANE": f"{i}/{lanes}"}, logs[-1]))
+    end, codes = time.monotonic() + timeout, []
+    for lane in running:
+        try:
+            codes.append(lane.wait(timeout=max(1, end - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            lane.kill()
+            codes.append(lane.wait())
+    for log, code in sorted(zip(logs, codes), key=lambda pair: pair[1] != 0):
+        log.seek(0)
+        shutil.copyfileobj(log, LOG.out)
+        log.close()
+    for path in reports:
+        if path.exists():
+            seen.update(json.loads(path.read_text()))
+            path.unlink()
+    (ROOT / "build" / f"{name}.json").write_text(json.dumps(seen))
+    if any(codes):
+        raise Failed(f"pytest {folder.relative_to(ROOT)} gave {codes}")
+    return ", ".join(f"{k} {v}" for k, v in seen.items()) or None
 
 
 def part_flow(_):
-    return pytest(TESTS / "flow", build("release") / "bin")
+    return pytest(TESTS / "flow", build("release") / "bin", lanes=2)
 
 
 def part_cases(_):

@@ -43,12 +43,15 @@ BASE = {
 
 
 GIVEN = set()
+# Tests that run beside these take theirs from another part of the range.
+LANE, LANES = (int(n) for n in os.environ.get("SANDGATE_LANE", "0/1").split("/"))
+PORTS = range(10240 + LANE, 32000, LANES)
 
 
 def free_port():
     """For TCP and UDP, given once, and below those that the kernel gives to clients."""
     while True:
-        port = random.randrange(10240, 32000)
+        port = random.choice(PORTS)
         if port in GIVEN:
             continue
         try:
@@ -100,7 +103,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Gate:
-    def __init__(self, config=None, listeners=("proxy", "egress", "dns"), env=None, user=None):
+    def __init__(self, config=None, listeners=("proxy", "egress", "dns"), env=None, user=None, around=()):
         # Roles of a gateway that root runs have a user of their own, who must be able to
         # reach the state directory: pytest's own folders are closed to others.
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="sandgate-test-"))
@@ -109,6 +112,7 @@ class Gate:
         self.file = self.dir / "sandgate.yaml"
         self.log = self.dir / "log"
         self.user, self.env = user, {**os.environ, **(env or {})}
+        self.around = list(around)  # what enters the namespace that it runs in
         self.ports = {name: free_port() for name in listeners}
         self.process = None
         if user is not None:
@@ -130,7 +134,7 @@ class Gate:
         self.file.write_text(text)  # JSON is YAML
 
     def listeners(self):
-        kinds = {"proxy": "proxy", "egress": "transparent", "dns": "dns"}
+        kinds = {"proxy": "proxy", "egress": "transparent", "dns": "dns", "exec": "opensandbox"}
         return [{"name": n, "kind": kinds[n], "address": f"127.0.0.1:{p}"}
                 for n, p in self.ports.items()]
 
@@ -142,7 +146,7 @@ class Gate:
             if self.user is not None else None
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [BIN / "sandgate", "run", "-c", self.file, "--ready-fd", str(child)],
+                [*self.around, BIN / "sandgate", "run", "-c", self.file, "--ready-fd", str(child)],
                 stderr=log, stdin=subprocess.DEVNULL, pass_fds=[child], env=self.env,
                 preexec_fn=demote, cwd="/")
         os.close(child)

@@ -18,6 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import fake_server  # noqa: E402
+import front as fronts  # noqa: E402
 import packages  # noqa: E402
 import real_stack  # noqa: E402
 
@@ -63,6 +64,20 @@ def fake():
         one.close()
     for one in made:
         one.check()
+
+
+@pytest.fixture
+def front():
+    """A maker of gateways in front of servers; all are closed when the test ends."""
+    made = []
+
+    def make(servers, **options):
+        made.append(fronts.Front(servers, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
 
 
 @pytest.fixture(scope="session")
