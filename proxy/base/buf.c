@@ -187,19 +187,34 @@ may_stand(struct str seq)
 	return !(seq.n == 3 && c == 0xe2 && ((unsigned char)seq.p[1] & 0xfe) == 0x80);
 }
 
+/* Of a whole sequence of up to three octets: those with four may all stand. */
+static unsigned
+character(struct str seq)
+{
+	unsigned c = (unsigned char)seq.p[0];
+
+	if (seq.n == 2)
+		c &= 0x1f;
+	else if (seq.n == 3)
+		c &= 0x0f;
+	for (size_t i = 1; i < seq.n; i++)
+		c = c << 6 | ((unsigned char)seq.p[i] & 0x3f);
+	return c;
+}
+
 void
 buf_put_json(struct buf *b, struct str s)
 {
 	buf_putc(b, '"');
 	while (s.n > 0 && b->st == ST_OK) {
 		size_t k = utf8_len(s);
-		if (k > 0 && may_stand(str_head(s, k))) {
-			buf_put(b, str_head(s, k));
-		} else {
-			k = 1;
-			buf_putf(b, "\\u%04x", (unsigned)(unsigned char)s.p[0]);
-		}
-		s = str_skip(s, k);
+		struct str seq = str_head(s, k == 0 ? 1 : k);
+		if (k > 0 && may_stand(seq))
+			buf_put(b, seq);
+		else
+			buf_putf(b, "\\u%04x",
+				 k > 0 ? character(seq) : (unsigned char)s.p[0]);
+		s = str_skip(s, seq.n);
 	}
 	buf_putc(b, '"');
 }

@@ -34,11 +34,12 @@ void buf_put_u8(struct buf *b, uint8_t v);
 void buf_put_u16(struct buf *b, uint16_t v);
 void buf_put_u32(struct buf *b, uint32_t v);
 void buf_put_u64(struct buf *b, uint64_t v);
-/* JSON string with quotes; what isn't printable ASCII or valid UTF-8 as \u00XX. */
 /* For writers of many small parts: n more octets, of which the caller writes the first
  * and adds their number to len.  NULL: failed as any put. */
 char *buf_space(struct buf *b, size_t n);
 
+/* JSON string with quotes.  What moves a cursor or a line (controls, line separators, marks
+ * of direction) is escaped, and each octet that is no UTF-8 is \u00XX. */
 void buf_put_json(struct buf *b, struct str s);
 
 /* View what was written; *ret_view is untouched unless ST_OK. */

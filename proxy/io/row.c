@@ -4,12 +4,15 @@
 
 #include "proxy/base/clock.h"
 #include "proxy/base/enc.h"
+#include "proxy/base/jtidy.h"
 #include "proxy/base/num.h"
 #include "proxy/io/wire.h"
 
 enum {
-	VERSION = 2,
-	BEFORE = 1, /* without connectors: such rows lie in ledgers and are read */
+	/* Rows of the versions before lie in ledgers and are read. */
+	BEFORE = 1,  /* without connectors */
+	NO_EXEC = 2, /* without execution requests */
+	VERSION = 3,
 	/* Version, observed, id, time, turn, generation; status, two counts, duration,
 	 * secret's version, what was scrubbed. */
 	NUMBERS_SIZE = 1 + 1 + 4 * 8 + 4 + 3 * 8 + 2 * 4,
@@ -41,15 +44,28 @@ static const struct field {
 	{ "rule", offsetof(struct row, rule), 1024 },
 	{ "detail", offsetof(struct row, detail), ROW_FIELD_MAX },
 	{ "connector", offsetof(struct row, connector), 256 },
+	{ "exec", offsetof(struct row, exec), ROW_EXEC_MAX },
 };
-/* Of them, those that a row of the version before has. */
-enum { FIELDS_BEFORE = COUNT_OF(fields) - 1 };
+enum { EXEC = COUNT_OF(fields) - 1, CONNECTOR = EXEC - 1 };
+/* How many of them a row of a version has. */
+static const size_t field_counts[VERSION + 1] = {
+	[BEFORE] = CONNECTOR,
+	[NO_EXEC] = EXEC,
+	[VERSION] = COUNT_OF(fields),
+};
 
 bool
 row_is_start(const struct row *r)
 {
 	return r->kind == ROW_TUNNEL_START || r->kind == ROW_REQUEST ||
-	       r->kind == ROW_DNS;
+	       r->kind == ROW_DNS || r->kind == ROW_EXEC;
+}
+
+bool
+row_is_exec(const struct row *r)
+{
+	return r->kind == ROW_EXEC || r->kind == ROW_EXEC_END ||
+	       r->kind == ROW_APPROVAL || r->exec.n > 0;
 }
 
 bool
@@ -155,7 +171,8 @@ put_cut(struct buf *b, const struct row *r, struct str texts[])
 	for (size_t i = 0; i < COUNT_OF(fields); i++) {
 		buf_init(&cuts[i], fields[i].cap);
 		if (texts[i].n > fields[i].cap)
-			texts[i] = cut(&cuts[i], texts[i], fields[i].cap);
+			texts[i] = i == EXEC ? STR("{\"cut\":true}")
+					     : cut(&cuts[i], texts[i], fields[i].cap);
 		if (cuts[i].st != ST_OK)
 			b->st = b->st == ST_OK ? cuts[i].st : b->st;
 	}
@@ -184,8 +201,10 @@ static void
 get_head(struct wire *w, struct row *r, uint8_t *ret_version)
 {
 	*ret_version = wire_u8(w);
-	if (*ret_version != VERSION && *ret_version != BEFORE)
+	if (*ret_version < BEFORE || *ret_version > VERSION) {
+		*ret_version = VERSION;
 		w->is_bad = true;
+	}
 	if (!row_kind_by_word(wire_str(w), &r->kind))
 		w->is_bad = true;
 	struct str code = wire_str(w);
@@ -211,8 +230,7 @@ row_get(struct str bytes, struct row *ret_r)
 	if (bytes.n > ROW_MAX)
 		return ST_BAD_MESSAGE;
 	get_head(&w, &r, &version);
-	size_t n = version == BEFORE ? FIELDS_BEFORE : COUNT_OF(fields);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < field_counts[version]; i++) {
 		struct str s = wire_str(&w);
 		if (s.n > fields[i].cap)
 			w.is_bad = true;
@@ -268,7 +286,8 @@ row_put_json(struct buf *b, const struct row *r)
 		if (s.n == 0)
 			continue;
 		buf_putf(b, ",\"%s\":", fields[i].name);
-		buf_put_json(b, s);
+		if (i != EXEC || !jtidy_put_object(b, s))
+			buf_put_json(b, s);
 	}
 	put_number(b, "http_status", r->http_status);
 	put_number(b, "bytes_up", r->bytes_up);

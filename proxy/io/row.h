@@ -19,7 +19,8 @@ enum row_kind {
 
 enum {
 	ROW_FIELD_MAX = 2048,
-	ROW_MAX = 16384,
+	ROW_EXEC_MAX = 8192, /* exec_note.h builds within it */
+	ROW_MAX = 24576,
 	ROW_JSON_MAX = 8 * ROW_MAX, /* with every octet escaped */
 };
 
@@ -40,6 +41,9 @@ struct row {
 	struct str rule;         /* file:line */
 	struct str detail;       /* anything else, one sentence */
 	struct str connector;    /* that added the credential; else empty */
+	/* What was to run, or how it ended: a JSON object.  Over-long, which is its
+	 * writer's fault, it becomes {"cut":true}. */
+	struct str exec;
 	uint32_t http_status;
 	uint64_t bytes_up, bytes_down, duration_ms;
 	uint32_t secret_version; /* of that credential; 0: none was added */
@@ -56,7 +60,10 @@ bool row_kind_by_word(struct str word, enum row_kind *ret_k) MUSTCHECK;
 void row_put(struct buf *b, const struct row *r);
 /* Views into bytes.  ST_BAD_MESSAGE when they do not fit. */
 enum status row_get(struct str bytes, struct row *ret_r) MUSTCHECK;
-/* One JSON object, the form of `audit --json` and of exports. */
+/* Tells of an execution request, be it allowed, refused or over. */
+bool row_is_exec(const struct row *r);
+/* One JSON object on one line, the form of `audit --json` and of exports.  An `exec` that
+ * its writer broke is a string in it. */
 void row_put_json(struct buf *b, const struct row *r);
 
 struct row_ids { /* the source of ids of one role */

@@ -271,6 +271,7 @@ a_ring_that_nobody_can_empty_lets_nothing_out(void **state)
 	assert_int_equal(put(s, 1, ROW_REQUEST), ST_NO_LEDGER);
 	assert_int_equal(put(s, 1, ROW_TUNNEL_START), ST_NO_LEDGER);
 	assert_int_equal(put(s, 1, ROW_DNS), ST_NO_LEDGER);
+	assert_int_equal(put(s, 1, ROW_EXEC), ST_NO_LEDGER);
 	/* What is over is told while there is room. */
 	assert_int_equal(put(s, 2, ROW_TUNNEL_END), ST_OK);
 	assert_int_equal(put(s, 3, ROW_DENY), ST_OK);
