@@ -65,6 +65,7 @@ static const struct build_field first_fields[] = {
 	{ "geo", build_options_group },
 	{ "vault", build_options_group },
 	{ "risk", build_options_group },
+	{ "exec", build_options_group },
 	{ "listeners", build_listeners },
 	{ "policies", on_policies },
 	{ "connectors", build_connectors_gather },

@@ -192,6 +192,88 @@ struct image_store_item {
 	uint32_t version; /* 0: the newest */
 };
 
+/* How much a server keeps its sandboxes apart; a later one is stronger. */
+enum exec_tier { EXEC_TIER_STANDARD, EXEC_TIER_HIGH, EXEC_TIERS };
+
+/* What a caller may do there, as bits. */
+enum exec_scope {
+	EXEC_SCOPE_RUN = 1,    /* create, change, execute, end */
+	EXEC_SCOPE_READ = 2,   /* list, look */
+	EXEC_SCOPE_FILES = 4,  /* of a sandbox */
+	EXEC_SCOPE_EGRESS = 8, /* narrow what it reaches */
+	EXEC_SCOPES_ALL = 15
+};
+
+/* `exec.idle`, in the order of its words. */
+enum exec_idle { EXEC_IDLE_NONE, EXEC_IDLE_PAUSE, EXEC_IDLE_SNAPSHOT, EXEC_IDLE_KILL };
+
+/*
+ * An OpenSandbox server.  Its API is called through the connector of the same name,
+ * which does nothing else, in a process of its own (group "server/NAME").
+ */
+struct image_exec_server {
+	struct image_ref name; /* stays the first member; sorted by it */
+	struct image_ref
+		network; /* its sandboxes are on this docker network; or empty */
+	uint32_t connector;
+	uint32_t weight;                 /* among those of its tier; never 0 */
+	uint32_t endpoints, endpoints_n; /* where endpoints that it returns may lie */
+	uint8_t tier;                    /* enum exec_tier */
+	uint8_t end[3];
+};
+
+/* A rule of `exec.placement`: all of its conditions hold; of a list one entry does. */
+struct image_exec_placement {
+	struct image_ref file; /* where it was written */
+	uint32_t line, column;
+	/* Words: globs of images, entrypoints (joined by blanks) and hosts; names.  Of
+	 * labels a key and its value by turns, which all must be there. */
+	uint32_t images, images_n, entrypoints, entrypoints_n, agents, agents_n, users,
+		users_n, labels, labels_n, hosts, hosts_n;
+	uint64_t memory_over; /* bytes; 0: no such condition */
+	uint64_t cpu_over;    /* thousandths of a processor; 0: none */
+	uint8_t tier;
+	uint8_t risk; /* from this enum risk_level on; low: no such condition */
+	uint8_t needs_volumes;
+	uint8_t end[5];
+};
+
+enum { EXEC_WARM_MAX = 1000 };
+
+/* Sandboxes that are kept ready. */
+struct image_exec_warm {
+	struct image_ref name, image;
+	uint32_t entrypoint, entrypoint_n; /* words */
+	uint32_t env, env_n;               /* words: a name and its value by turns */
+	uint32_t limits, limits_n;         /* the same */
+	uint32_t size;
+	uint8_t tier;
+	uint8_t end[3];
+};
+
+/* Whose tokens (RFC 7519) are taken. */
+struct image_exec_jwt {
+	struct image_ref issuer, audience;
+	struct image_ref jwks; /* the text of jwks_file; or empty: */
+	struct image_ref jwks_path;
+	uint32_t jwks_connector; /* or CONNECTOR_NONE */
+	struct image_ref user_claim, agent_claim, tenant;
+	uint8_t scopes; /* enum exec_scope */
+	uint8_t may_delegate;
+	uint8_t end[2];
+};
+
+/* The lists of `exec`, one record or none. */
+struct image_exec {
+	uint32_t images, images_n;   /* words: globs; none: every image */
+	uint32_t volumes, volumes_n; /* words: globs of paths, pvc:NAME; none: none */
+	uint32_t labels, labels_n;   /* words: a key and its value by turns */
+	uint32_t env_deny, env_deny_n;
+	uint32_t login_ports, login_ports_n;
+	uint32_t webhook; /* a connector, or CONNECTOR_NONE */
+	uint32_t policy;  /* of what sandboxes reach, or POLICY_NONE */
+};
+
 struct image_policy {
 	struct image_ref name;
 	uint32_t rules, rules_n; /* contiguous in the rule table */
@@ -249,6 +331,19 @@ const struct image_store_item *image_store_item_by_name(const struct image *im,
 const struct image_store *image_store_of(const struct image *im, uint32_t connector);
 /* Does the name begin as the secrets of some source do? */
 bool image_is_store_name(const struct image *im, struct str secret);
+/* Of `exec`; never NULL: without one all lists are empty. */
+const struct image_exec *image_exec(const struct image *im);
+const struct image_exec_server *image_exec_servers(const struct image *im,
+						   size_t *ret_n);
+const struct image_exec_server *
+image_exec_server_by_name(const struct image *im, struct str name); /* or NULL */
+/* The server that this connector calls, or NULL: it calls none. */
+const struct image_exec_server *image_exec_server_of(const struct image *im,
+						     uint32_t connector);
+const struct image_exec_placement *image_exec_placements(const struct image *im,
+							 size_t *ret_n);
+const struct image_exec_warm *image_exec_warms(const struct image *im, size_t *ret_n);
+const struct image_exec_jwt *image_exec_jwts(const struct image *im, size_t *ret_n);
 const struct image_limits *image_limits(const struct image *im, uint32_t index);
 const struct image_server *image_resolvers(const struct image *im, size_t *ret_n);
 

@@ -314,13 +314,115 @@ risks_fit(const struct image *im)
 	return true;
 }
 
+static bool
+pairs_fit(const struct image *im, uint32_t first, uint32_t n)
+{
+	return n % 2 == 0 && range_fits(im, IMAGE_WORDS, first, n);
+}
+
+static bool
+connector_is_there(const struct image *im, uint32_t connector)
+{
+	return connector == CONNECTOR_NONE || connector < count(im, IMAGE_CONNECTORS);
+}
+
+static bool
+exec_lists_fit(const struct image *im)
+{
+	const struct image_exec *e = image_exec(im);
+
+	return range_fits(im, IMAGE_WORDS, e->images, e->images_n) &&
+	       range_fits(im, IMAGE_WORDS, e->volumes, e->volumes_n) &&
+	       pairs_fit(im, e->labels, e->labels_n) &&
+	       range_fits(im, IMAGE_WORDS, e->env_deny, e->env_deny_n) &&
+	       range_fits(im, IMAGE_PORTS, e->login_ports, e->login_ports_n) &&
+	       connector_is_there(im, e->webhook) &&
+	       (e->policy == POLICY_NONE || e->policy < count(im, IMAGE_POLICIES));
+}
+
+static bool
+exec_servers_fit(const struct image *im)
+{
+	size_t n;
+	const struct image_exec_server *s = image_exec_servers(im, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!ref_fits(im, s[i].name) || !ref_fits(im, s[i].network) ||
+		    s[i].connector >= count(im, IMAGE_CONNECTORS) || s[i].weight == 0 ||
+		    s[i].tier >= EXEC_TIERS ||
+		    !range_fits(im, IMAGE_CIDRS, s[i].endpoints, s[i].endpoints_n))
+			return false;
+	return true;
+}
+
+static bool
+placements_fit(const struct image *im)
+{
+	size_t n;
+	const struct image_exec_placement *p = image_exec_placements(im, &n);
+
+	for (const struct image_exec_placement *end = p + n; p < end; p++)
+		if (!ref_fits(im, p->file) || p->tier >= EXEC_TIERS ||
+		    p->risk > RISK_HIGH || p->needs_volumes > 1 ||
+		    !range_fits(im, IMAGE_WORDS, p->images, p->images_n) ||
+		    !range_fits(im, IMAGE_WORDS, p->entrypoints, p->entrypoints_n) ||
+		    !range_fits(im, IMAGE_WORDS, p->agents, p->agents_n) ||
+		    !range_fits(im, IMAGE_WORDS, p->users, p->users_n) ||
+		    !pairs_fit(im, p->labels, p->labels_n) ||
+		    !range_fits(im, IMAGE_WORDS, p->hosts, p->hosts_n))
+			return false;
+	return true;
+}
+
+static bool
+warms_fit(const struct image *im)
+{
+	size_t n;
+	const struct image_exec_warm *w = image_exec_warms(im, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!ref_fits(im, w[i].name) || !ref_fits(im, w[i].image) ||
+		    w[i].tier >= EXEC_TIERS || w[i].size > EXEC_WARM_MAX ||
+		    !range_fits(im, IMAGE_WORDS, w[i].entrypoint, w[i].entrypoint_n) ||
+		    !pairs_fit(im, w[i].env, w[i].env_n) ||
+		    !pairs_fit(im, w[i].limits, w[i].limits_n))
+			return false;
+	return true;
+}
+
+static bool
+jwts_fit(const struct image *im)
+{
+	size_t n;
+	const struct image_exec_jwt *j = image_exec_jwts(im, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!ref_fits(im, j[i].issuer) || !ref_fits(im, j[i].audience) ||
+		    !ref_fits(im, j[i].jwks) || !ref_fits(im, j[i].jwks_path) ||
+		    !ref_fits(im, j[i].user_claim) || !ref_fits(im, j[i].agent_claim) ||
+		    !ref_fits(im, j[i].tenant) || j[i].may_delegate > 1 ||
+		    j[i].scopes > EXEC_SCOPES_ALL || j[i].issuer.length == 0 ||
+		    !connector_is_there(im, j[i].jwks_connector) ||
+		    /* keys come from one place */
+		    (j[i].jwks.length > 0) != (j[i].jwks_connector == CONNECTOR_NONE))
+			return false;
+	return true;
+}
+
+static bool
+execs_fit(const struct image *im)
+{
+	return exec_lists_fit(im) && exec_servers_fit(im) && placements_fit(im) &&
+	       warms_fit(im) && jwts_fit(im);
+}
+
 enum status
 image_check(const struct image *im)
 {
 	bool fits = options_fit(im) && listeners_fit(im) && sandboxes_fit(im) &&
 		    policies_fit(im) && rules_fit(im) && words_fit(im) &&
 		    names_fit(im) && slots_fit(im) && connectors_fit(im) &&
-		    stores_fit(im) && risks_fit(im);
+		    stores_fit(im) && risks_fit(im) && execs_fit(im);
 
 	return fits ? ST_OK : ST_BAD_MESSAGE;
 }

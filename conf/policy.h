@@ -134,4 +134,11 @@ bool policy_path_matches(struct str pattern, struct str path);
  * slash at its end. */
 bool policy_path_may_mean(struct str pattern, struct str path);
 
+/* The same globs over what is no part of a URL, octet by octet: a path of a file; and any
+ * other text, in which `*` is any run of octets, slashes too. */
+bool policy_file_matches(struct str pattern, struct str path);
+bool policy_text_matches(struct str pattern, struct str text);
+/* Is there a name that both match?  Sometimes yes when there is none. */
+bool policy_hosts_meet(struct str a, struct str b);
+
 #endif

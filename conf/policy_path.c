@@ -192,6 +192,27 @@ policy_path_may_mean(struct str pattern, struct str path)
 	       path_matches(pattern, path, &loosely);
 }
 
+static unsigned
+octet_as_it_is(struct str s, size_t *ret_n)
+{
+	*ret_n = 1;
+	return (unsigned char)s.p[0];
+}
+
+bool
+policy_text_matches(struct str pattern, struct str text)
+{
+	return segment_fits(pattern, text, octet_as_it_is);
+}
+
+bool
+policy_file_matches(struct str pattern, struct str path)
+{
+	static const struct reading plain = { cut_segment, policy_text_matches };
+
+	return path_matches(pattern, path, &plain);
+}
+
 uint32_t
 policy_path_rank(struct str pattern)
 {
@@ -286,6 +307,12 @@ segments_meet(struct str a, struct str b)
 		return segment_matches(a, b);
 	return starts_agree(before_star(a), before_star(b)) &&
 	       ends_agree(behind_last_star(a), behind_last_star(b));
+}
+
+bool
+policy_hosts_meet(struct str a, struct str b)
+{
+	return segments_meet(a, b);
 }
 
 static bool
