@@ -24,6 +24,7 @@ enum {
 };
 
 struct control;
+struct keys;
 
 /* st != ST_OK: no answer.  body is valid during the call. */
 typedef void (*super_fn)(void *ctx, enum status st, struct str body);
@@ -75,6 +76,7 @@ struct control {
 	struct map digests;               /* see digest.h */
 	uint64_t failures_ms;             /* failed logins: start of this second */
 	unsigned failures;
+	struct keys *keys; /* keys.h; NULL: not opened */
 };
 
 /* admin.c: connections */

@@ -20,7 +20,7 @@
 #include "proxy/http/exec_route.h"
 #include "proxy/io/place.h"
 
-struct sqlite3;
+struct brain_store;
 struct keys; /* control's only one */
 
 enum {
@@ -30,9 +30,10 @@ enum {
 	CAPABILITY_MAX = 2048, /* as text */
 };
 
+/* The numbers are those of enum exec_scope, so that an image's can be taken over. */
 enum scope {
-	SCOPE_READ = 1 << 0,   /* what is there, how it is, where it answers */
-	SCOPE_RUN = 1 << 1,    /* sandboxes, commands, code, terminals, applications */
+	SCOPE_RUN = 1 << 0,    /* sandboxes, commands, code, terminals, applications */
+	SCOPE_READ = 1 << 1,   /* what is there, how it is, where it answers */
 	SCOPE_FILES = 1 << 2,  /* files and directories */
 	SCOPE_EGRESS = 1 << 3, /* narrow what a sandbox reaches */
 	SCOPE_ALL = (1 << 4) - 1,
@@ -67,8 +68,8 @@ unsigned scope_of_op(enum exec_op op); /* 0: anybody who is known */
 bool scopes_read(struct str words, unsigned *ret_scopes) MUSTCHECK;
 void scopes_put(struct buf *b, unsigned scopes); /* "read,run" */
 
-/* db has the tables of brain_store, and outlives it. */
-enum status keys_open(struct control *c, struct sqlite3 *db,
+/* The store outlives it.  Who opens sets c->keys, which the admin API asks. */
+enum status keys_open(struct control *c, struct brain_store *store,
 		      struct keys **ret_k) MUSTCHECK;
 void keys_close(struct keys *k); /* nobody who waits is told; NULL is fine */
 
