@@ -12,6 +12,10 @@
  *	heard -> identity, policy, limit -> resolve A and AAAA -> race -> answered
  *
  * A new policy judges every running dial again.
+ *
+ * REACH is the same for an endpoint of an execution server: who asks is a caller's socket
+ * that control granted that very endpoint to, and what may be dialled are the addresses
+ * that the server's `endpoints:` hold.
  */
 #include "proxy/dialer/dialer.h"
 
@@ -19,6 +23,7 @@ enum { DIALS_MAX = 16384, DIAL_RESOLUTION_DELAY_MS = 50 /* RFC 8305 section 3 */
 
 void dial_heard(struct peer *p, struct ask_msg *m);
 void dial_fetch_heard(struct peer *p, struct ask_msg *m); /* the same for a connector */
+void dial_reach_heard(struct peer *p, struct ask_msg *m);
 void dial_cancel_peer(struct peer *p);
 void dial_cancel_sandbox(struct dialer *all, uint32_t handle);
 void dial_judge_again(struct dialer *all); /* a policy was committed */

@@ -7,20 +7,28 @@
 #include "proxy/dialer/place.h"
 #include "proxy/dialer/race.h"
 
-/* The handle of a connector's own business.  Not an enum: ISO C wants those to fit int. */
+/* The handle of what is for no sandbox: a connector's own business, or a REACH.  Not an enum:
+ * ISO C wants those to fit int. */
 #define DIAL_NOBODY UINT32_MAX
+
+enum { DIAL_CALLER_MAX = 64 };
 
 struct dial {
 	struct dialer *dialer;
 	struct peer *peer;
 	struct list link; /* in dialer->dials */
-	enum ask ask;     /* DIAL, or FETCH: for a connector */
+	enum ask
+		ask; /* DIAL; FETCH: for a connector; REACH: to an execution server's */
 	uint32_t seq, handle;
-	int fd; /* the sandbox's own socket; -1: a connector's own business */
+	int fd; /* the asker's own socket; -1: a connector's own business */
 	struct quota_share *share;
 	enum policy_way way;
-	uint8_t connector_len; /* FETCH: its name; an index changes with a reload */
-	char connector[STR_NAME_MAX];
+	/* Of the connector (FETCH) or the server (REACH): an index changes with a reload. */
+	uint8_t name_len;
+	char name[STR_NAME_MAX];
+	/* REACH: whose share it is: where the caller connected from. */
+	uint8_t caller_len;
+	char caller[DIAL_CALLER_MAX];
 	struct dest dest;   /* what is judged */
 	struct dest target; /* what is dialled: dest, or the parent proxy */
 	bool is_via, is_done, is_watched;
@@ -42,7 +50,7 @@ void dial_fail(struct dial *d, enum status why);
 
 /* This very address?  ctx: a dial. */
 enum status dial_may(void *ctx, const struct addr *a) MUSTCHECK;
-/* Whose share of the dialer it uses: a sandbox's id, or a connector's name. */
+/* Whose share of the dialer it uses: a sandbox's id, or what no sandbox is called. */
 struct str dial_whose(const struct dial *d);
 
 #endif

@@ -7,8 +7,8 @@
 #include "proxy/dialer/parent.h"
 #include "proxy/io/sock.h"
 
-struct wish {                 /* the body of the ask */
-	struct str connector; /* FETCH */
+struct wish {            /* the body of the ask */
+	struct str name; /* FETCH: of the connector; REACH: of the server */
 	struct str host;
 	uint16_t port;
 	uint8_t way; /* DIAL */
@@ -36,7 +36,14 @@ static uint32_t
 connector_of(const struct dial *d)
 {
 	return image_connector_by_name(d->dialer->role.image,
-				       str_of(d->connector, d->connector_len));
+				       str_of(d->name, d->name_len));
+}
+
+static const struct image_exec_server *
+server_of(const struct dial *d)
+{
+	return image_exec_server_by_name(d->dialer->role.image,
+					 str_of(d->name, d->name_len));
 }
 
 static const struct who *
@@ -50,7 +57,11 @@ static enum status
 judge_address(struct dial *d, const struct who *w, const struct addr *a)
 {
 	struct place p = place_of(d->dialer);
+	const struct image_exec_server *s = d->ask == ASK_REACH ? server_of(d) : NULL;
 
+	if (d->ask == ASK_REACH)
+		return s == NULL ? ST_NOT_GRANTED
+				 : place_reach(&p, s, &d->dest, a, &d->found);
 	return d->ask == ASK_FETCH
 		       ? place_fetch(&p, connector_of(d), w, &d->dest, a, &d->found)
 		       : place_judge(&p, w, &d->dest, a, &d->found);
@@ -73,6 +84,8 @@ dial_whose(const struct dial *d)
 {
 	const struct who *w = who_of(d);
 
+	if (d->ask == ASK_REACH)
+		return str_of(d->caller, d->caller_len);
 	return w != NULL ? w->id : STR("a connector");
 }
 
@@ -132,9 +145,20 @@ judge_unseen(struct dial *d, const struct who *w)
 					  &d->found.rule);
 }
 
+/* No parent proxy stands before an execution server's endpoints. */
+static bool
+goes_via(const struct dial *d, struct dest *ret_parent)
+{
+	return d->ask != ASK_REACH &&
+	       parent_for(d->dialer->role.image, &d->dest, ret_parent);
+}
+
 static enum status
 judge(struct dial *d, const struct who *w)
 {
+	/* Each address is judged against the server's; the grant was, at the start. */
+	if (d->ask == ASK_REACH)
+		return server_of(d) == NULL ? ST_NOT_GRANTED : ST_OK;
 	enum status st = d->ask == ASK_FETCH ? judge_fetch(d, w) : judge_name(d, w);
 
 	if (st != ST_OK || !d->is_via)
@@ -143,8 +167,8 @@ judge(struct dial *d, const struct who *w)
 				      : judge_address(d, w, &d->dest.addr);
 }
 
-/* One label is a name only where the operator gave it: in resolver.hosts, or as where a
- * connector calls. */
+/* One label is a name only where the operator gave it: in resolver.hosts, as where a
+ * connector calls, or by an execution server. */
 static enum status
 read_dest(const struct dial *d, const struct wish *wish, struct dest *ret_d)
 {
@@ -156,34 +180,79 @@ read_dest(const struct dial *d, const struct wish *wish, struct dest *ret_d)
 	    dest_from_host_single(wish->host, wish->port, &one) != ST_OK)
 		return st;
 	(void)image_host_addrs(d->dialer->role.image, dest_name(&one), &n);
-	if (n == 0 && d->ask != ASK_FETCH)
+	if (n == 0 && d->ask == ASK_DIAL)
 		return st;
 	*ret_d = one;
 	return ST_OK;
 }
 
-/* An accepted connection that still stands: nothing else speaks for a sandbox. */
+/* An accepted connection that still stands: nothing else speaks for anybody. */
+static bool
+is_connected(int fd, struct sockaddr_storage *ret_ss)
+{
+	socklen_t n = sizeof(*ret_ss);
+	int type = 0;
+	socklen_t type_n = sizeof(type);
+
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_n) == 0 &&
+	       type == SOCK_STREAM &&
+	       getpeername(fd, (struct sockaddr *)ret_ss, &n) == 0;
+}
+
 static const struct who *
 who_asks(const struct dial *d)
 {
 	struct sockaddr_storage ss;
-	socklen_t n = sizeof(ss);
-	int type = 0;
-	socklen_t type_n = sizeof(type);
 
-	if (getsockopt(d->fd, SOL_SOCKET, SO_TYPE, &type, &type_n) == -1 ||
-	    type != SOCK_STREAM || getpeername(d->fd, (struct sockaddr *)&ss, &n) == -1)
-		return NULL;
-	return who_by_peer(d->dialer->role.who, d->fd, &ss);
+	return is_connected(d->fd, &ss) ? who_by_peer(d->dialer->role.who, d->fd, &ss)
+					: NULL;
+}
+
+/* Where it connected from, in words that no sandbox is called by: they hold a blank. */
+static bool
+name_caller(struct dial *d)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct sockaddr_storage ss;
+	struct str text;
+	struct addr a;
+	uint16_t port;
+
+	if (!is_connected(d->fd, &ss) ||
+	    !addr_from_sockaddr((const struct sockaddr *)&ss, &a, &port))
+		return false;
+	buf_init(&b, sizeof(d->caller));
+	buf_put(&b, STR("caller "));
+	addr_put(&b, &a);
+	if (buf_finish(&b, &text) != ST_OK)
+		return false;
+	memcpy(d->caller, text.p, text.n);
+	d->caller_len = (uint8_t)text.n;
+	return true;
+}
+
+/* Control said that who holds this very socket may reach this very endpoint. */
+static enum status
+check_grant(struct dial *d, const struct wish *wish)
+{
+	struct reach_point p = { .server = wish->name,
+				 .host = wish->host,
+				 .port = wish->port };
+
+	if (!name_caller(d) || sock_cookie(d->fd, &p.cookie) != ST_OK ||
+	    !reach_is_granted(&d->dialer->reach, &p))
+		return ST_NOT_GRANTED;
+	return ST_OK;
 }
 
 /* False: a socket is there, and its sandbox is not known. */
 static bool
 find_who(struct dial *d, const struct who **ret_w)
 {
-	const struct who *w = d->fd == -1 ? NULL : who_asks(d);
+	bool is_sandbox = d->fd != -1 && d->ask != ASK_REACH;
+	const struct who *w = is_sandbox ? who_asks(d) : NULL;
 
-	if (w == NULL && d->fd != -1)
+	if (w == NULL && is_sandbox)
 		return false;
 	d->handle = w == NULL ? DIAL_NOBODY : w->handle;
 	*ret_w = w;
@@ -197,8 +266,8 @@ take_share(struct dial *d, const struct who *w)
 	const struct image *im = all->role.image;
 	uint32_t max = (uint32_t)image_number(im, OPT_LIMIT_ALL_CONNECTIONS);
 
-	if (w != NULL)
-		max = image_limits(im, w->limits)->connections;
+	if (w != NULL || d->ask == ASK_REACH)
+		max = image_limits(im, w == NULL ? 0 : w->limits)->connections;
 	if (all->dials_n >= DIALS_MAX)
 		return ST_LIMIT_CONNECTIONS;
 	return quota_take_dial(&all->quota, dial_whose(d), max, &d->share);
@@ -207,24 +276,25 @@ take_share(struct dial *d, const struct who *w)
 static enum status
 admit(struct dial *d, const struct wish *wish)
 {
-	const struct image *im = d->dialer->role.image;
 	const struct who *w;
 
 	if (!find_who(d, &w))
 		return ST_UNKNOWN_SANDBOX;
 	if (d->dialer->is_draining)
 		return ST_DRAINING;
-	if (wish->connector.n > sizeof d->connector)
+	if (wish->name.n > sizeof d->name)
 		return ST_DENIED;
-	if (wish->connector.n > 0)
-		memcpy(d->connector, wish->connector.p, wish->connector.n);
-	d->connector_len = (uint8_t)wish->connector.n;
-	enum status st = read_dest(d, wish, &d->dest);
+	if (wish->name.n > 0)
+		memcpy(d->name, wish->name.p, wish->name.n);
+	d->name_len = (uint8_t)wish->name.n;
+	enum status st = d->ask == ASK_REACH ? check_grant(d, wish) : ST_OK;
+	if (st == ST_OK)
+		st = read_dest(d, wish, &d->dest);
 	if (st != ST_OK)
 		return st;
 	/* Of a plain request the worker knows more than is told here. */
 	d->way = wish->way == WAY_HTTP ? WAY_ANY : (enum policy_way)wish->way;
-	d->is_via = parent_for(im, &d->dest, &d->target);
+	d->is_via = goes_via(d, &d->target);
 	if (!d->is_via)
 		d->target = d->dest;
 	st = judge(d, w);
@@ -277,7 +347,7 @@ void
 dial_fetch_heard(struct peer *p, struct ask_msg *m)
 {
 	struct wire w = wire_from(m->body);
-	struct wish wish = { .connector = wire_str(&w) };
+	struct wish wish = { .name = wire_str(&w) };
 
 	wish.host = wire_str(&w);
 	wish.port = wire_u16(&w);
@@ -285,6 +355,15 @@ dial_fetch_heard(struct peer *p, struct ask_msg *m)
 		peer_kill(p, ST_BAD_MESSAGE);
 	else
 		start(p, m, m->fds_n == 1 ? ask_msg_take(m, 0) : -1, &wish);
+}
+
+void
+dial_reach_heard(struct peer *p, struct ask_msg *m)
+{
+	if (m->fds_n != 1)
+		peer_kill(p, ST_BAD_MESSAGE);
+	else
+		dial_fetch_heard(p, m); /* the same form */
 }
 
 static enum status
@@ -297,8 +376,7 @@ judge_again(struct dial *d)
 		return ST_UNKNOWN_SANDBOX;
 	enum status st = judge(d, w);
 	/* Another way out than the one that was begun: ask again. */
-	if (st == ST_OK &&
-	    parent_for(d->dialer->role.image, &d->dest, &parent) != d->is_via)
+	if (st == ST_OK && goes_via(d, &parent) != d->is_via)
 		st = ST_RELOADED;
 	return st;
 }

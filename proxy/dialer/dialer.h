@@ -8,6 +8,7 @@
  * is done for a sandbox dies with the sandbox.
  */
 #include "proxy/dialer/geo.h"
+#include "proxy/dialer/reach.h"
 #include "proxy/dialer/resolve.h"
 #include "proxy/io/peer.h"
 
@@ -16,6 +17,7 @@ struct dialer {
 	struct loop *loop;
 	struct loop_io super;
 	struct quota quota;
+	struct reach reach;
 	struct upstream *up;
 	struct resolve *resolve;
 	struct geo *countries, *networks;           /* in force, or NULL */

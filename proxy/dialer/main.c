@@ -16,6 +16,26 @@ dialer_idle_check(struct dialer *d)
 	d->drain_seq = 0;
 }
 
+/* What control says of a socket that only a worker holds: the dialer sees it later. */
+static void
+grant_reach(struct peer *p, struct ask_msg *m)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct wire w = wire_from(m->body);
+	struct reach_point point = { .cookie = wire_u64(&w) };
+
+	point.server = wire_str(&w);
+	point.host = wire_str(&w);
+	point.port = wire_u16(&w);
+	if (wire_end(&w) != ST_OK) {
+		peer_kill(p, ST_BAD_MESSAGE);
+		return;
+	}
+	buf_init(&b, 16);
+	buf_put_u16(&b, (uint16_t)reach_grant(&dialer_of(p)->reach, &point));
+	peer_answer(p, m->ask, m->seq, &b, -1);
+}
+
 static void
 on_heard(struct peer *p, struct ask_msg *m)
 {
@@ -23,6 +43,10 @@ on_heard(struct peer *p, struct ask_msg *m)
 		dial_heard(p, m);
 	else if (m->ask == ASK_FETCH)
 		dial_fetch_heard(p, m);
+	else if (m->ask == ASK_REACH)
+		dial_reach_heard(p, m);
+	else if (m->ask == ASK_GRANT_REACH)
+		grant_reach(p, m);
 	else if (m->ask == ASK_RESOLVE)
 		lookup_heard(p, m);
 	else if (m->ask == ASK_GRANT)
@@ -156,6 +180,7 @@ dialer_init(struct dialer *d)
 	list_init(&d->dials);
 	list_init(&d->lookups);
 	quota_init(&d->quota);
+	reach_init(&d->reach, REACH_MAX);
 	enum status st = loop_new(&d->loop);
 	d->peers = (struct peers){
 		.role = &d->role, .loop = d->loop, .hooks = &peer_hooks, .ctx = d
@@ -181,6 +206,7 @@ dialer_done(struct dialer *d)
 	resolve_free(d->resolve);
 	upstream_free(d->up);
 	quota_done(&d->quota);
+	reach_done(&d->reach);
 	drop_prepared(d);
 	geo_close(d->countries);
 	geo_close(d->networks);

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "conf/exec.h"
 #include "conf/policy.h"
 
 static bool
@@ -76,10 +77,10 @@ is_other_sandbox(const struct image *im, const struct who *w, const struct addr 
 	return s != NULL && (w == NULL || !str_eq(image_str(im, s->id), w->id));
 }
 
-/* What holds whatever a rule says, and where the address lies. */
+/* What holds whatever anybody says, and where the address lies. */
 static enum status
-find(const struct place *p, const struct who *w, const struct dest *d,
-     struct policy_place *place, struct place_found *ret_f)
+locate(const struct place *p, const struct dest *d, struct policy_place *place,
+       struct place_found *ret_f)
 {
 	struct addr bare = addr_unwrap(place->addr);
 
@@ -89,10 +90,19 @@ find(const struct place *p, const struct who *w, const struct dest *d,
 	memcpy(ret_f->country, place->country, sizeof(place->country));
 	if (is_unspecified(&bare))
 		return ST_ADDRESS_PRIVATE;
-	if (place_is_self(p->image, place->addr, d->port) ||
-	    is_other_sandbox(p->image, w, &bare))
-		return ST_ADDRESS_SELF;
-	return ST_OK;
+	return place_is_self(p->image, place->addr, d->port) ? ST_ADDRESS_SELF : ST_OK;
+}
+
+static enum status
+find(const struct place *p, const struct who *w, const struct dest *d,
+     struct policy_place *place, struct place_found *ret_f)
+{
+	enum status st = locate(p, d, place, ret_f);
+	struct addr bare = addr_unwrap(place->addr);
+
+	if (st == ST_OK && is_other_sandbox(p->image, w, &bare))
+		st = ST_ADDRESS_SELF;
+	return st;
 }
 
 enum status
@@ -118,6 +128,20 @@ place_fetch(const struct place *p, uint32_t connector, const struct who *w,
 		return st;
 	return policy_fetch_address(p->image, connector,
 				    w == NULL ? POLICY_NONE : w->policy, d, &place);
+}
+
+enum status
+place_reach(const struct place *p, const struct image_exec_server *s,
+	    const struct dest *d, const struct addr *a, struct place_found *ret_f)
+{
+	struct policy_place place = { .addr = a };
+	enum status st = locate(p, d, &place, ret_f);
+
+	if (st != ST_OK)
+		return st;
+	if (addr_classify(a) == ADDR_METADATA)
+		return ST_ADDRESS_METADATA;
+	return exec_endpoint_allowed(p->image, s, a) ? ST_OK : ST_ADDRESS_PRIVATE;
 }
 
 enum status

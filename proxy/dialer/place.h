@@ -33,6 +33,12 @@ enum status place_fetch(const struct place *p, uint32_t connector, const struct 
 			const struct dest *d, const struct addr *a,
 			struct place_found *ret_f);
 
+/* The same for an endpoint of an execution server.  It may be the address of a sandbox that
+ * is registered, for its egress, too. */
+enum status place_reach(const struct place *p, const struct image_exec_server *s,
+			const struct dest *d, const struct addr *a,
+			struct place_found *ret_f);
+
 /* One of our own listeners, reached by this address? */
 bool place_is_self(const struct image *im, const struct addr *a, uint16_t port);
 
