@@ -113,6 +113,10 @@ enum status policy_fetch_address(const struct image *im, uint32_t connector,
 bool policy_may_use(const struct image *im, uint32_t connector, uint32_t policy,
 		    struct str tenant, struct str user);
 
+/* May the gateway itself call its system (CALL)?  Those of `servers`, exec.approval_webhook
+ * and exec.jwt; all others are for sandboxes. */
+bool policy_may_call(const struct image *im, uint32_t connector);
+
 /* True if a `protocol: tcp` rule with a name or a connector covers the host on any port:
  * DNS then answers with a synthetic address of that sandbox, which stands for the name.
  * (What a connector calls is its own matter, and may have no public address.) */

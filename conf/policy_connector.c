@@ -170,6 +170,21 @@ policy_may_use(const struct image *im, uint32_t connector, uint32_t policy,
 	return c->users_n == 0;
 }
 
+bool
+policy_may_call(const struct image *im, uint32_t connector)
+{
+	size_t n;
+	const struct image_exec_jwt *jwt = image_exec_jwts(im, &n);
+
+	if (connector_at(im, connector) == NULL)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (jwt[i].jwks_connector == connector)
+			return true;
+	return image_exec(im)->webhook == connector ||
+	       image_exec_server_of(im, connector) != NULL;
+}
+
 enum status
 policy_upstream(const struct image *im, uint32_t connector, struct dest *ret_d)
 {

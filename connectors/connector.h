@@ -37,6 +37,8 @@ struct connector {
 	struct list revokes;   /* that are being done */
 	struct list probes;    /* what an operator wants to know */
 	struct list stores;    /* sources of secrets; in a process of their own */
+	struct list calls;     /* of control */
+	size_t calls_n;
 	char group[STR_NAME_MAX + 1];
 	struct flow flow;
 	struct stream_room *room;

@@ -1,5 +1,7 @@
 #include "connectors/errand.h"
 
+#include <string.h>
+
 static void
 end(struct errand *e, enum status st)
 {
@@ -11,6 +13,17 @@ end(struct errand *e, enum status st)
 }
 
 static void
+note_type(struct errand *e, const struct head *h)
+{
+	const struct field *f = head_get(h, TOKEN_CONTENT_TYPE);
+
+	if (f == NULL || f->value.n == 0 || f->value.n > sizeof e->type)
+		return;
+	memcpy(e->type, f->value.p, f->value.n);
+	e->type_n = f->value.n;
+}
+
+static void
 on_head(void *ctx, struct side_msg *m)
 {
 	struct errand *e = ctx;
@@ -18,6 +31,8 @@ on_head(void *ctx, struct side_msg *m)
 	if (m->head->status < 200)
 		return;
 	e->http = m->head->status;
+	e->is_encoded = head_get(m->head, TOKEN_CONTENT_ENCODING) != NULL;
+	note_type(e, m->head);
 	e->is_answered = m->is_whole;
 }
 
@@ -64,7 +79,10 @@ on_room(void *ctx)
 static void
 on_gone(void *ctx, enum status why)
 {
-	end(ctx, why == ST_OK ? ST_UPSTREAM_BAD : why);
+	struct errand *e = ctx;
+
+	e->repeat = e->leg->repeat;
+	end(e, why == ST_OK ? ST_UPSTREAM_BAD : why);
 }
 
 static const struct side_events events = {
@@ -116,7 +134,8 @@ errand_begin(struct errand *e, const struct upstream_wish *wish)
 {
 	enum status st = ST_OK;
 
-	e->leg = upstream_take(e->all, wish, true);
+	if (!e->is_fresh)
+		e->leg = upstream_take(e->all, wish, true);
 	if (e->leg == NULL)
 		st = upstream_begin(e->all, wish, on_upstream, e, &e->calling);
 	if (st != ST_OK)

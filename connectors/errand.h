@@ -11,6 +11,8 @@
 #include "connectors/cred.h"
 #include "connectors/upstream.h"
 
+enum { ERRAND_TYPE_MAX = 128 };
+
 struct errand_hooks {
 	void (*sent)(void *ctx);
 	/* Once, perhaps from inside errand_begin(), and also without sent().  ST_OK: there
@@ -27,8 +29,13 @@ struct errand {
 	struct side_msg msg;
 	struct str body; /* unless msg.is_whole */
 	size_t answer_max;
+	bool is_fresh; /* over no connection that was kept */
 	/* found */
-	uint16_t http; /* 0: no answer */
+	uint16_t http;   /* 0: no answer */
+	uint8_t repeat;  /* enum side_repeat, when it ended without an answer */
+	bool is_encoded; /* not as it was asked for */
+	char type[ERRAND_TYPE_MAX]; /* Content-Type, unless it is longer */
+	size_t type_n;
 	struct cred answer;
 	/* while it runs */
 	struct upstream_call *calling;

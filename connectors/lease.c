@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proxy/io/memfd.h"
+
 struct lease_part { /* one ask */
 	struct lease_call *call;
 	uint32_t seq;
@@ -213,22 +215,6 @@ on_rotated(void *ctx, enum status st, struct ask_msg *m)
 	c->fn(c->ctx, st);
 }
 
-/* Sealed, so that the keeper reads what was written here and nothing else. */
-int
-lease_memfd(struct str value)
-{
-	int fd = memfd_create("value", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	if (fd < 0)
-		return -1;
-	if (write(fd, value.p, value.n) == (ssize_t)value.n &&
-	    fcntl(fd, F_ADD_SEALS,
-		  F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) == 0)
-		return fd;
-	(void)close(fd);
-	return -1;
-}
-
 static enum status
 ask_rotate(struct rotate_call *c, const struct rotate_wish *wish, int memfd)
 {
@@ -263,7 +249,7 @@ rotate_begin(struct connector *all, const struct rotate_wish *wish, rotate_fn fn
 	if (all->keeper == NULL)
 		return ST_NO_KEEPER;
 	c = calloc(1, sizeof *c);
-	memfd = lease_memfd(wish->value);
+	memfd = memfd_sealed("value", wish->value);
 	if (c == NULL || memfd < 0) {
 		if (memfd >= 0)
 			(void)close(memfd);

@@ -38,9 +38,6 @@ void lease_views(const struct lease *l, struct str ret_parts[AUTH_PARTS]);
 void lease_client(const struct lease *l, struct str *ret_chain, struct str *ret_key);
 void lease_done(struct lease *l); /* fine twice, and on a zeroed one */
 
-/* A value on its way to the keeper: sealed; -1: no memory or descriptor. */
-int lease_memfd(struct str value);
-
 typedef void (*rotate_fn)(void *ctx, enum status st);
 struct rotate_call;
 

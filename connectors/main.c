@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "connectors/bond.h"
+#include "connectors/call.h"
 #include "connectors/gauge.h"
 #include "connectors/lane.h"
 #include "connectors/probe.h"
@@ -47,7 +48,7 @@ void
 connector_check_drained(struct connector *all)
 {
 	if (!all->is_draining || all->is_drained || !list_is_empty(&all->lanes) ||
-	    !stores_are_drained(all))
+	    !list_is_empty(&all->calls) || !stores_are_drained(all))
 		return;
 	all->is_drained = true;
 	loop_timer_clear(&all->drain);
@@ -112,6 +113,8 @@ on_asked(struct peer *p, struct ask_msg *m)
 		lane_heard(p, m);
 	else if (m->ask == ASK_GRANT_CONNECTOR)
 		peer_grant(p, m);
+	else if (m->ask == ASK_CALL)
+		call_heard(p, m);
 	else if (m->ask == ASK_PROBE)
 		probe_heard(p, m);
 	else if (m->ask == ASK_REVOKE)
@@ -123,6 +126,7 @@ on_asked(struct peer *p, struct ask_msg *m)
 static void
 on_asker_gone(struct peer *p)
 {
+	calls_end(p->set->ctx, p);
 	probes_end(p->set->ctx, p);
 	revokes_end(p->set->ctx, p);
 }
@@ -225,6 +229,7 @@ on_commit(void *ctx, const struct image *old)
 	stats_add(all->role.stats, STAT_RELOADS, 1);
 	bonds_renew(all);
 	lanes_judge(all, old);
+	calls_renew(all);
 }
 
 static void
@@ -241,6 +246,7 @@ on_drain_over(void *ctx)
 
 	list_each_safe (it, &all->lanes)
 		lane_end(LIST_OF(it, struct lane, link));
+	calls_end(all, NULL);
 	stores_done(all);
 	connector_check_drained(all);
 }
@@ -280,6 +286,7 @@ connector_init(struct connector *all)
 	list_init(&all->bonds);
 	list_init(&all->probes);
 	list_init(&all->stores);
+	list_init(&all->calls);
 	list_init(&all->revokes);
 	st = loop_new(&all->loop);
 	if (st == ST_OK)

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include "connectors/store_in.h"
+#include "proxy/io/memfd.h"
 
 static void
 on_answer(void *ctx, enum status st, struct ask_msg *m)
@@ -36,7 +37,8 @@ static enum status
 ask(struct store *s, enum status why, const struct kv_value *value)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
-	int fd = value == NULL ? -1 : lease_memfd(cred_since(&value->text, 0));
+	int fd =
+		value == NULL ? -1 : memfd_sealed("value", cred_since(&value->text, 0));
 	enum status st = ST_NO_FILES;
 
 	buf_init(&b, ask_rule(ASK_SUPPLY)->size);

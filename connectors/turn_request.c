@@ -287,9 +287,7 @@ offer_of(const struct turn *t)
 	/* Few systems take a WebSocket over HTTP/2 (RFC 8441), and which do is not known
 	 * before their settings are: where no connection is there that knows, HTTP/1 is
 	 * sure. */
-	if (t->is_ws || t->at->upstream_http == UPSTREAM_HTTP_1)
-		return TLS_OFFER_H1;
-	return t->at->upstream_http == UPSTREAM_HTTP_2 ? TLS_OFFER_H2 : TLS_OFFER_BOTH;
+	return t->is_ws ? TLS_OFFER_H1 : upstream_offer(t->at);
 }
 
 static void

@@ -134,24 +134,6 @@ make_head(struct turn *t, struct head *out)
 	return st;
 }
 
-static void
-add_words(struct words *w, const struct turn *t, const struct auth_job *j)
-{
-	struct str secret = j->parts[AUTH_PART_SECRET], key = secret;
-
-	if (t->has_bond) {
-		words_add(w, j->token->value);
-		words_add(w, j->token->session);
-		return;
-	}
-	/* USER:PASSWORD and KEYID:KEY: the latter half is the secret one. */
-	(void)str_cut(&key, ':');
-	if (key.p != NULL && (t->conf.kind == AUTH_BASIC || t->conf.kind == AUTH_SIGV4))
-		words_add(w, key);
-	words_add(w, secret);
-	words_add(w, j->parts[AUTH_PART_SESSION_TOKEN]);
-}
-
 static enum status
 make_words(struct turn *t, const struct auth_job *j, struct words **ret_w)
 {
@@ -167,7 +149,7 @@ make_words(struct turn *t, const struct auth_job *j, struct words **ret_w)
 	w = words_new(&o, image_str(im, t->at->auth.placeholder));
 	if (w == NULL)
 		return ST_NOMEM;
-	add_words(w, t, j);
+	words_add_shown(w, j);
 	st = words_ready(w);
 	if (st != ST_OK)
 		words_unref(w);

@@ -75,6 +75,14 @@ fits(const struct upstream *u, const struct upstream_wish *w)
 	       u->dest.port == w->dest->port && dest_same_host(&u->dest, w->dest);
 }
 
+enum tls_offer
+upstream_offer(const struct image_connector *at)
+{
+	if (at->upstream_http == UPSTREAM_HTTP_1)
+		return TLS_OFFER_H1;
+	return at->upstream_http == UPSTREAM_HTTP_2 ? TLS_OFFER_H2 : TLS_OFFER_BOTH;
+}
+
 struct side *
 upstream_take(struct connector *all, const struct upstream_wish *wish, bool is_careful)
 {

@@ -33,6 +33,8 @@ struct upstream_got {
 
 typedef void (*upstream_fn)(void *ctx, const struct upstream_got *got);
 
+/* What its system is spoken to with. */
+enum tls_offer upstream_offer(const struct image_connector *at);
 /* NULL: none.  is_careful: of a connection that shows no sign of a close. */
 struct side *upstream_take(struct connector *all, const struct upstream_wish *wish,
 			   bool is_careful);

@@ -70,6 +70,25 @@ words_add(struct words *w, struct str text)
 					     str_of(w->mask.p + mark, text.n) };
 }
 
+void
+words_add_shown(struct words *w, const struct auth_job *j)
+{
+	struct str secret = j->parts[AUTH_PART_SECRET], key = secret;
+
+	if (j->token != NULL) {
+		words_add(w, j->token->value);
+		words_add(w, j->token->session);
+		return;
+	}
+	/* USER:PASSWORD and KEYID:KEY: the latter half is the secret one. */
+	(void)str_cut(&key, ':');
+	if (key.p != NULL &&
+	    (j->conf->kind == AUTH_BASIC || j->conf->kind == AUTH_SIGV4))
+		words_add(w, key);
+	words_add(w, secret);
+	words_add(w, j->parts[AUTH_PART_SESSION_TOKEN]);
+}
+
 enum status
 words_ready(struct words *w)
 {

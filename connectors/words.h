@@ -8,7 +8,7 @@
  * Building: words_new(), words_add() ..., words_ready().  Afterwards they do not change,
  * and are wiped with the last reference.
  */
-#include "connectors/cred.h"
+#include "connectors/auth.h"
 #include "proxy/base/needle.h"
 #include "proxy/base/shape.h"
 
@@ -29,6 +29,8 @@ struct words {
 struct words *words_new(const struct shape_owner *o, struct str shape);
 /* Too short ones can't be told from chance, and are left out. */
 void words_add(struct words *w, struct str text);
+/* What the job shows of its lease or token. */
+void words_add_shown(struct words *w, const struct auth_job *j);
 /* ST_BAD_SECRET: one repeats itself so much that no stream can be searched for it. */
 enum status words_ready(struct words *w) MUSTCHECK;
 

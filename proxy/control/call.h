@@ -14,41 +14,29 @@
  * after the other.  A cancelled request may still be done by the system.
  */
 #include "proxy/control/control.h"
-
-enum {
-	CALL_ANSWER_MAX = 4 << 20, /* of call_wish.answer_max */
-	CALL_DEADLINE_MAX_MS = 600000,
-};
-
-struct call_wish { /* not kept */
-	struct str connector;
-	struct str method; /* GET POST PUT PATCH DELETE */
-	struct str target; /* path and query, as it goes out */
-	struct str type;   /* of the body; empty: none is told */
-	struct str body;
-	uint32_t
-		deadline_ms; /* 1 to CALL_DEADLINE_MAX_MS, held here and at the other end */
-	size_t answer_max; /* a longer one is ST_TOO_BIG */
-};
+#include "proxy/io/call_body.h"
 
 struct call_got {
 	/* ST_OK: http, type and body are the answer, whatever http says.
+	 * ST_BAD_REQUEST, ST_METHOD_REFUSED, ST_BAD_TARGET, ST_BAD_PATH: the wish is of no
+	 * form that is sent.  ST_RELOADED: no such connector any more.
 	 * ST_NEEDS_CONNECTOR: no process of that group is there, or it ended meanwhile.
 	 * ST_UPSTREAM_TIMEOUT: none in time.  ST_TOO_BIG: longer than answer_max.
-	 * ST_UPSTREAM_BAD: not HTTP, cut short, or the credential stood in it.
+	 * ST_UPSTREAM_BAD: not HTTP, cut short, or encoded.
 	 * Else what the dialer, TLS or the keeper said. */
 	enum status st;
 	uint16_t http;
-	struct str type, body; /* views, during the callback */
+	/* Views, during the callback; asterisks stand where the credential was said back. */
+	struct str type, body;
 };
 
 typedef void (*call_fn)(void *ctx, const struct call_got *got);
 
 struct call;
 
-/* fn comes once, never from inside.  ST_BAD_REQUEST: the wish is not of this form;
- * ST_NOT_FOUND: no connector that may be called; ST_NEEDS_CONNECTOR, ST_NOMEM,
- * ST_LIMIT_RATE: then nothing was begun, and fn won't come. */
+/* fn comes once, never from inside; the wish is not kept.  ST_NOT_FOUND: no connector that may
+ * be called; ST_NEEDS_CONNECTOR; ST_TOO_BIG: more than CALL_BODY_MAX, or than one message
+ * holds; ST_NOMEM, ST_LIMIT_RATE: then nothing was begun, and fn won't come. */
 enum status call_begin(struct control *c, const struct call_wish *wish, call_fn fn,
 		       void *ctx, struct call **ret_call) MUSTCHECK;
 void call_cancel(struct call *call); /* fn won't come; NULL is fine */

@@ -96,6 +96,8 @@ void api_succeed(struct admin_conn *a, json_t *body);
 enum status auth_check(const struct admin_conn *a) MUSTCHECK;
 
 /* probe.c */
+/* To the process of the connector's group; index: in the image in force.  NULL: none. */
+struct ask_line *connector_line(const struct control *c, uint32_t index);
 void api_connector_test(struct admin_conn *a);
 
 /* placeholder.c */

@@ -2,11 +2,12 @@
 #include "conf/policy.h"
 #include "proxy/control/control.h"
 
-/* The process of the connector's group. */
-static struct ask_line *
-line_of(const struct control *c, const struct image_connector *k)
+struct ask_line *
+connector_line(const struct control *c, uint32_t index)
 {
-	struct str group = image_str(c->role.image, k->group);
+	size_t n;
+	const struct image_connector *k = image_connectors(c->role.image, &n);
+	struct str group = image_str(c->role.image, k[index].group);
 
 	for (size_t i = 0; i < CONTROL_SLOTS; i++)
 		if (c->is_connector[i] && c->lines[i] != NULL &&
@@ -47,10 +48,8 @@ api_connector_test(struct admin_conn *a)
 	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str name = api_text(a, "name"), body = STR("");
 	uint32_t index = image_connector_by_name(c->role.image, name);
-	size_t n;
-	const struct image_connector *k = image_connectors(c->role.image, &n);
 	enum status st = index == CONNECTOR_NONE ? ST_NOT_FOUND : ST_OK;
-	struct ask_line *line = st == ST_OK ? line_of(c, &k[index]) : NULL;
+	struct ask_line *line = st == ST_OK ? connector_line(c, index) : NULL;
 
 	if (st == ST_OK && line == NULL)
 		st = ST_NEEDS_CONNECTOR;
