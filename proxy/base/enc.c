@@ -4,6 +4,8 @@
 
 static const char base64[] =
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char base64url[] =
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 static const char crockford[] = "0123456789abcdefghjkmnpqrstvwxyz";
 
 enum { ID_CHARS = 13 };
@@ -43,8 +45,8 @@ enc_get_hex(struct buf *b, struct str text)
 	return b->st == ST_OK;
 }
 
-void
-enc_put_base64(struct buf *b, struct str bytes)
+static void
+put_sextets(struct buf *b, struct str bytes, const char *alphabet, struct str pad)
 {
 	for (size_t i = 0; i < bytes.n; i += 3) {
 		uint32_t v = 0;
@@ -52,27 +54,33 @@ enc_put_base64(struct buf *b, struct str bytes)
 		for (size_t j = 0; j < 3; j++)
 			v = v << 8 | (j < k ? (unsigned char)bytes.p[i + j] : 0u);
 		for (size_t j = 0; j <= k; j++)
-			buf_putc(b, base64[v >> (18 - 6 * j) & 63]);
-		buf_put(b, str_skip(STR("==="), k));
+			buf_putc(b, alphabet[v >> (18 - 6 * j) & 63]);
+		buf_put(b, str_skip(pad, k));
 	}
 }
 
-bool
-enc_get_base64(struct buf *b, struct str text)
+void
+enc_put_base64(struct buf *b, struct str bytes)
+{
+	put_sextets(b, bytes, base64, STR("==="));
+}
+
+void
+enc_put_base64url(struct buf *b, struct str bytes)
+{
+	put_sextets(b, bytes, base64url, STR(""));
+}
+
+static bool
+get_sextets(struct buf *b, struct str text, const char *alphabet)
 {
 	uint32_t v = 0;
 	unsigned bits = 0;
-	size_t pads = 0;
 
-	if (text.n % 4 == 0)
-		while (pads < 2 && text.n > 0 && text.p[text.n - 1] == '=') {
-			text.n--;
-			pads++;
-		}
 	if (text.n % 4 == 1)
 		return false;
 	for (size_t i = 0; i < text.n; i++) {
-		int d = index_in(base64, text.p[i]);
+		int d = index_in(alphabet, text.p[i]);
 		if (d < 0)
 			return false;
 		v = (v << 6 | (uint32_t)d) & 0xffffff;
@@ -84,6 +92,25 @@ enc_get_base64(struct buf *b, struct str text)
 	}
 	/* Bits that no octet uses must be zero, or one value has several spellings. */
 	return (v & ((1u << bits) - 1)) == 0 && b->st == ST_OK;
+}
+
+bool
+enc_get_base64(struct buf *b, struct str text)
+{
+	size_t pads = 0;
+
+	if (text.n % 4 == 0)
+		while (pads < 2 && text.n > 0 && text.p[text.n - 1] == '=') {
+			text.n--;
+			pads++;
+		}
+	return get_sextets(b, text, base64);
+}
+
+bool
+enc_get_base64url(struct buf *b, struct str text)
+{
+	return get_sextets(b, text, base64url);
 }
 
 void

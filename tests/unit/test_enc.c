@@ -54,6 +54,25 @@ base64_has_one_spelling(void **state)
 }
 
 static void
+base64url_has_other_signs_and_never_padding(void **state)
+{
+	static const char *const bad[] = { "-_-_-_8=", "Zg==", "Zh",
+					   "Z",        "+/+/", "Zm9v " };
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	(void)state;
+	buf_init(&b, 64);
+	enc_put_base64url(&b, STR("\xfb\xff\xbf\xfb\xff"));
+	assert_string_equal(buf_cstr(&b), "-_-_-_8");
+	buf_clear(&b);
+	assert_true(enc_get_base64url(&b, STR("-_-_-_8")));
+	assert_memory_equal(b.p, "\xfb\xff\xbf\xfb\xff", 5);
+	for (size_t i = 0; i < COUNT_OF(bad); i++)
+		if (enc_get_base64url(&b, str_from(bad[i])))
+			fail_msg("%s was taken", bad[i]);
+}
+
+static void
 hex_goes_there_and_back(void **state)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
@@ -100,6 +119,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(base64_goes_there_and_back),
 		cmocka_unit_test(base64_has_one_spelling),
+		cmocka_unit_test(base64url_has_other_signs_and_never_padding),
 		cmocka_unit_test(hex_goes_there_and_back),
 		cmocka_unit_test(ids_sort_as_their_values),
 	};
