@@ -66,9 +66,8 @@ def fake():
         one.check()
 
 
-@pytest.fixture
-def front():
-    """A maker of gateways in front of servers; all are closed when the test ends."""
+def _fronts():
+    """A maker of gateways in front of servers; all are closed when its scope ends."""
     made = []
 
     def make(servers, **options):
@@ -78,6 +77,10 @@ def front():
     yield make
     for one in made:
         one.close()
+
+
+front = pytest.fixture(_fronts, name="front")
+front_for_all = pytest.fixture(_fronts, name="front_for_all", scope="module")
 
 
 @pytest.fixture(scope="session")
