@@ -100,6 +100,9 @@ enum status auth_check(const struct admin_conn *a) MUSTCHECK;
 struct ask_line *connector_line(const struct control *c, uint32_t index);
 void api_connector_test(struct admin_conn *a);
 
+/* servers.c */
+void api_servers(struct admin_conn *a);
+
 /* placeholder.c */
 void api_placeholders(struct admin_conn *a);
 
