@@ -7,9 +7,11 @@
  *
  * Texts are BLOBs, as sql_bytes() binds them.  An absent text is x'', an absent time 0.  NULL
  * stands where a constraint is not to hold: no upstream yet, no owner (warm).
+ *
+ * In pieces: C promises no longer strings.
  */
 /* clang-format off */
-static const char brain_schema[] =
+static const char *const brain_schema[] = {
 	/* Whose each sandbox of a server is or was.  It remains when sandboxes go on to another
 	 * upstream, or are forgotten. */
 	"CREATE TABLE owned("
@@ -19,7 +21,7 @@ static const char brain_schema[] =
 	") STRICT, WITHOUT ROWID;"
 	"CREATE INDEX owned_since ON owned(since_s);"
 	"CREATE TRIGGER owned_stays BEFORE UPDATE ON owned BEGIN"
-	" SELECT RAISE(ABORT, 'who owned a sandbox does not change'); END;"
+	" SELECT RAISE(ABORT, 'who owned a sandbox does not change'); END;",
 
 	"CREATE TABLE sandboxes("
 	" n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE CHECK(length(id) = 29),"
@@ -79,12 +81,12 @@ static const char brain_schema[] =
 	"CREATE TRIGGER sandboxes_unused BEFORE UPDATE OF server, upstream, user ON sandboxes"
 	" WHEN NEW.user IS NULL AND EXISTS(SELECT 1 FROM owned"
 	" WHERE server = NEW.server AND upstream = NEW.upstream) BEGIN"
-	" SELECT RAISE(ABORT, 'a used sandbox is never warm'); END;"
+	" SELECT RAISE(ABORT, 'a used sandbox is never warm'); END;",
 
 	"CREATE TABLE labels("
 	" sandbox INTEGER NOT NULL REFERENCES sandboxes(n) ON DELETE CASCADE,"
 	" key BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY(sandbox, key)"
-	") STRICT, WITHOUT ROWID;"
+	") STRICT, WITHOUT ROWID;",
 
 	"CREATE TABLE idempotency("
 	" tenant BLOB NOT NULL, user BLOB NOT NULL CHECK(length(user) > 0),"
@@ -92,7 +94,7 @@ static const char brain_schema[] =
 	" hash BLOB NOT NULL CHECK(length(hash) = 32), sandbox BLOB NOT NULL,"
 	" expires_s INTEGER NOT NULL, PRIMARY KEY(tenant, user, key)"
 	") STRICT, WITHOUT ROWID;"
-	"CREATE INDEX idempotency_expires ON idempotency(expires_s);"
+	"CREATE INDEX idempotency_expires ON idempotency(expires_s);",
 
 	"CREATE TABLE snapshots("
 	" n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE CHECK(length(id) = 29),"
@@ -106,10 +108,10 @@ static const char brain_schema[] =
 	") STRICT;"
 	"CREATE INDEX snapshots_listed ON snapshots(tenant, user, created_s, n);"
 	"CREATE TRIGGER snapshots_keep BEFORE UPDATE OF id, server, upstream, tenant, user"
-	" ON snapshots BEGIN SELECT RAISE(ABORT, 'a snapshot keeps its owner'); END;"
+	" ON snapshots BEGIN SELECT RAISE(ABORT, 'a snapshot keeps its owner'); END;",
 
 	"CREATE TABLE settings(name BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL)"
-	" STRICT, WITHOUT ROWID;"
+	" STRICT, WITHOUT ROWID;",
 
 	/* Of callers: keys.c.  hash: SHA-256 of the key. */
 	"CREATE TABLE keys("
@@ -125,7 +127,7 @@ static const char brain_schema[] =
 	"CREATE TRIGGER keys_stay_revoked BEFORE UPDATE OF revoked_s, hash, tenant, user, agent,"
 	" scopes, may_delegate ON keys WHEN OLD.revoked_s <> 0 OR NEW.hash <> OLD.hash"
 	" OR NEW.tenant <> OLD.tenant OR NEW.user <> OLD.user BEGIN"
-	" SELECT RAISE(ABORT, 'a key stays as it was given out'); END;"
+	" SELECT RAISE(ABORT, 'a key stays as it was given out'); END;",
 
 	/* What a person was asked: approvals.c.  state: pending, allowed, denied, expired,
 	 * cancelled.  scope: once, session, always. */
@@ -147,7 +149,7 @@ static const char brain_schema[] =
 	"CREATE INDEX approvals_pending ON approvals(tenant, id) WHERE state = 0;"
 	"CREATE TRIGGER approvals_end_once BEFORE UPDATE OF state ON approvals"
 	" WHEN OLD.state <> 0 BEGIN"
-	" SELECT RAISE(ABORT, 'what is decided stays so'); END;"
+	" SELECT RAISE(ABORT, 'what is decided stays so'); END;",
 
 	/* What passes unasked from then on.  session: x'' unless scope is session. */
 	"CREATE TABLE approval_grants("
@@ -162,10 +164,11 @@ static const char brain_schema[] =
 	" revoked_s INTEGER NOT NULL DEFAULT 0"
 	") STRICT;"
 	"CREATE INDEX approval_grants_for ON approval_grants(tenant, user, hash)"
-	" WHERE revoked_s = 0;"
+	" WHERE revoked_s = 0;",
 
 	"PRAGMA application_id=1396786277;"
-	"PRAGMA user_version=1;";
+	"PRAGMA user_version=1;",
+};
 /* clang-format on */
 
 #endif
