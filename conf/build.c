@@ -76,3 +76,38 @@ build_items(struct build *b, const struct node *list, build_field_fn fn, void *c
 	for (const struct node *n = list->first; n != NULL; n = n->next)
 		fn(b, n, ctx);
 }
+
+void
+build_list(struct build *b, const struct node *list, void *ctx, struct build_part part,
+	   uint32_t *ret_first, uint32_t *ret_n)
+{
+	if (list->kind == NODE_LIST && list->n == 0)
+		report_error(b->report, list->at,
+			     "`%.*s` is empty; list something or leave it out",
+			     STR_ARG(list->key));
+	*ret_first = draft_count(b->draft, part.table);
+	build_items(b, list, part.fn, ctx);
+	*ret_n = draft_count(b->draft, part.table) - *ret_first;
+}
+
+bool
+build_file(struct build *b, const struct node *n, size_t max, struct str *ret_text)
+{
+	enum status st = conf_files_find(b->files, b->arena, n->text, max, ret_text);
+
+	if (st == ST_TOO_BIG)
+		report_error(b->report, n->at, "`%.*s` is larger than %zu bytes",
+			     STR_ARG(n->text), max);
+	else if (st != ST_OK)
+		report_error(b->report, n->at, "`%.*s` is not a readable file",
+			     STR_ARG(n->text));
+	return st == ST_OK;
+}
+
+void
+build_word(struct build *b, struct str s)
+{
+	struct image_ref ref = draft_str(b->draft, s);
+
+	(void)draft_add(b->draft, IMAGE_WORDS, &ref);
+}

@@ -21,6 +21,7 @@ struct connector_source; /* see build_connector.h */
 
 struct build {
 	struct conf *conf;
+	const struct conf_files *files;
 	struct report *report;
 	struct draft *draft;
 	struct arena *arena;
@@ -35,6 +36,7 @@ struct build {
 	struct map connector_index; /* name to struct connector_source * */
 	struct map ids, sources;    /* of sandboxes, to const struct node * */
 	const struct node *option_nodes[OPT_COUNT]; /* where each was set */
+	const struct node *exec_listener;           /* the first of kind opensandbox */
 	bool needs_country, needs_asn;
 	struct place country_at, asn_at; /* the first rule that does */
 };
@@ -51,8 +53,21 @@ void build_fields(struct build *b, const struct node *map,
 /* Calls fn for each item of a list; a single scalar counts as a list of one. */
 void build_items(struct build *b, const struct node *list, build_field_fn fn,
 		 void *ctx);
+
+struct build_part { /* where a list goes */
+	enum image_section table;
+	build_field_fn fn; /* puts one item there */
+};
+/* A list that may not be empty: that would silently mean "no condition". */
+void build_list(struct build *b, const struct node *list, void *ctx,
+		struct build_part part, uint32_t *ret_first, uint32_t *ret_n);
+void build_word(struct build *b, struct str s); /* adds one to WORDS */
 bool build_is_kind(struct build *b, const struct node *n, enum node_kind kind);
 void build_unknown(struct build *b, const struct node *n, struct str words);
+
+/* The text of a file that n names, from where the configuration lies. */
+bool build_file(struct build *b, const struct node *n, size_t max,
+		struct str *ret_text);
 
 /* key "limits.connections": parse into the draft's options.  False: no such option. */
 bool build_option(struct build *b, const struct node *n, struct str key);
@@ -68,7 +83,13 @@ void build_resolver(struct build *b, const struct node *n, void *ctx);
 void build_upstream_proxy(struct build *b, const struct node *n, void *ctx);
 void build_connectors_gather(struct build *b, const struct node *n, void *ctx);
 void build_stores_gather(struct build *b, const struct node *n, void *ctx);
+void build_servers_gather(struct build *b, const struct node *n, void *ctx);
+/* `exec`, but its options; after connectors and policies, which it names. */
+void build_exec(struct build *b, const struct node *root);
+void build_tier(struct build *b, const struct node *n, uint8_t *ret_tier);
 void build_risks(struct build *b, const struct node *n, void *ctx);
+/* The rules that come with us, if a listener needs some and nobody wrote any. */
+void build_risks_shipped(struct build *b);
 void build_connectors(struct build *b);        /* all that were gathered */
 void build_connectors_unused(struct build *b); /* after the policies */
 void build_policies_named(struct build *b, const struct node *map); /* gather */

@@ -124,8 +124,7 @@ on_user(struct build *b, const struct node *n, void *ctx)
 	(void)ctx;
 	if (!value_text(b->report, n, &s))
 		return;
-	struct image_ref ref = draft_str(b->draft, s);
-	(void)draft_add(b->draft, IMAGE_WORDS, &ref);
+	build_word(b, s);
 }
 
 static void
@@ -133,12 +132,8 @@ on_users(struct build *b, const struct node *n, void *ctx)
 {
 	struct context *c = ctx;
 
-	if (n->kind == NODE_LIST && n->n == 0)
-		report_error(b->report, n->at,
-			     "`users` is empty; list some or leave it out");
-	c->image.users = draft_count(b->draft, IMAGE_WORDS);
-	build_items(b, n, on_user, NULL);
-	c->image.users_n = draft_count(b->draft, IMAGE_WORDS) - c->image.users;
+	build_list(b, n, NULL, (struct build_part){ IMAGE_WORDS, on_user },
+		   &c->image.users, &c->image.users_n);
 }
 
 /* Ignoring it would let pass what a human was to see. */
@@ -306,8 +301,11 @@ build_one(struct build *b, struct connector_source *s, uint32_t index)
 	struct context c = { .source = s, .node = s->node };
 	bool flag = false;
 
-	if (s->is_store) {
-		build_store(b, s);
+	if (s->use != USE_SANDBOXES) {
+		if (s->use == USE_STORE)
+			build_store(b, s);
+		else
+			build_server(b, s);
 		(void)draft_add(b->draft, IMAGE_CONNECTORS, &s->image);
 		return;
 	}
@@ -379,8 +377,8 @@ build_connectors_unused(struct build *b)
 
 	for (const struct connector_source *s = b->connectors; s != NULL; s = s->next) {
 		if (s->index < draft_count(b->draft, IMAGE_CONNECTORS))
-			all[s->index].is_listed = s->is_listed || s->is_store;
-		if (!s->is_listed && !s->is_spare && !s->is_store)
+			all[s->index].is_listed = s->is_listed;
+		if (!s->is_listed && !s->is_spare)
 			report_warning(b->report, s->node->at,
 				       "no policy lists connector `%.*s` under "
 				       "`connectors`: nobody may use it",
@@ -411,6 +409,16 @@ gather(struct build *b, const struct node *n, struct str name)
 	return s;
 }
 
+const char *
+build_connector_word(enum connector_use use)
+{
+	static const char *const words[] = { [USE_SANDBOXES] = "a connector",
+					     [USE_STORE] = "a source of secrets",
+					     [USE_SERVER] = "an execution server" };
+
+	return words[use];
+}
+
 struct connector_source *
 build_connector_add(struct build *b, const struct node *name, const struct node *n)
 {
@@ -421,8 +429,8 @@ build_connector_add(struct build *b, const struct node *name, const struct node 
 	const struct connector_source *before = map_get(&b->connector_index, s);
 	if (before == NULL)
 		return gather(b, n, s);
-	report_error(b->report, name->at, "another %s is called `%.*s`, in %.*s:%u",
-		     before->is_store ? "source of secrets" : "connector", STR_ARG(s),
+	report_error(b->report, name->at, "%s is called `%.*s` already, in %.*s:%u",
+		     build_connector_word(before->use), STR_ARG(s),
 		     STR_ARG(before->node->at.file), before->node->at.line);
 	return NULL;
 }

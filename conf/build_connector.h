@@ -9,13 +9,16 @@ struct connector_rule { /* one entry of `allow` or `deny`, without a policy */
 	struct connector_rule *next;
 };
 
+/* Sandboxes call a connector; the others are systems that the gateway calls itself. */
+enum connector_use { USE_SANDBOXES, USE_STORE, USE_SERVER };
+
 struct connector_source { /* where a connector is written, and what it became */
 	struct str name;
 	const struct node *node;
 	uint32_t index;
 	bool is_listed; /* by some policy */
 	bool is_spare;
-	bool is_store; /* a source of secrets: build_store.c */
+	enum connector_use use;
 	struct image_connector image;
 	struct connector_rule *rules, **rules_end;
 	size_t rules_n;
@@ -33,8 +36,11 @@ bool build_field_name(struct build *b, const struct node *n,
 /* One more of this name, unless there is one. */
 struct connector_source *build_connector_add(struct build *b, const struct node *name,
 					     const struct node *n);
-/* s->image of a source of secrets; its table entries. */
+/* "a connector" */
+const char *build_connector_word(enum connector_use use);
+/* s->image of a source of secrets, or of an execution server; their table entries. */
 void build_store(struct build *b, struct connector_source *s);
+void build_server(struct build *b, struct connector_source *s);
 /* After all connectors: do their secrets exist in the sources that they name? */
 void build_stores_check(struct build *b);
 

@@ -4,8 +4,8 @@
 
 struct listener {
 	struct image_listener image;
-	const struct node *tls; /* NULL: none */
-	bool has_kind, has_address;
+	const struct node *tls, *plain; /* NULL: none */
+	bool has_kind, has_address, is_plain_meant;
 };
 
 static void
@@ -35,9 +35,6 @@ on_kind(struct build *b, const struct node *n, void *ctx)
 			  &kind))
 		return;
 	l->image.kind = (uint8_t)kind;
-	if (kind == LISTENER_OPENSANDBOX)
-		report_error(b->report, n->at,
-			     "opensandbox listeners are not available in this version");
 }
 
 static void
@@ -68,9 +65,18 @@ on_tls(struct build *b, const struct node *n, void *ctx)
 	l->tls = n;
 }
 
+static void
+on_plain(struct build *b, const struct node *n, void *ctx)
+{
+	struct listener *l = ctx;
+
+	l->plain = n;
+	(void)value_flag(b->report, n, &l->is_plain_meant);
+}
+
 static const struct build_field fields[] = {
 	{ "name", on_name },     { "kind", on_kind }, { "address", on_address },
-	{ "tproxy", on_tproxy }, { "tls", on_tls },
+	{ "tproxy", on_tproxy }, { "tls", on_tls },   { "plain", on_plain },
 };
 
 /* One socket per address: DNS takes the port for UDP and TCP. */
@@ -98,7 +104,29 @@ check_tls(struct build *b, struct listener *l)
 	if (fits)
 		build_listener_tls(b, l->tls, &l->image);
 	else
-		report_error(b->report, l->tls->key_at, "tls is for proxy listeners");
+		report_error(b->report, l->tls->key_at,
+			     "tls is for proxy and opensandbox listeners");
+}
+
+/* Callers send keys there that may run anything in a sandbox of theirs. */
+static void
+check_exec(struct build *b, const struct node *n, const struct listener *l)
+{
+	bool is_exec = l->image.kind == LISTENER_OPENSANDBOX;
+
+	if (l->plain != NULL && !is_exec)
+		report_error(b->report, l->plain->key_at,
+			     "plain is for opensandbox listeners");
+	if (!is_exec)
+		return;
+	if (b->exec_listener == NULL)
+		b->exec_listener = n;
+	if (l->has_address && l->image.addr.family != 0 && l->tls == NULL &&
+	    !l->is_plain_meant && addr_classify(&l->image.addr) != ADDR_LOOPBACK)
+		report_error(b->report, n->at,
+			     "keys of callers would travel readable; give the listener "
+			     "`tls`, an address on loopback, or `plain: true` if "
+			     "nobody listens on that network");
 }
 
 static void
@@ -112,7 +140,8 @@ on_listener(struct build *b, const struct node *n, void *ctx)
 		return;
 	if (!l.has_kind)
 		report_error(b->report, n->at,
-			     "`kind` is missing: transparent, proxy or dns");
+			     "`kind` is missing: transparent, proxy, dns or "
+			     "opensandbox");
 	if (!l.has_address)
 		report_error(b->report, n->at, "`address` is missing");
 	if (node_get(n, STR("name")) == NULL)
@@ -120,6 +149,7 @@ on_listener(struct build *b, const struct node *n, void *ctx)
 	if (l.image.tproxy && l.image.kind != LISTENER_TRANSPARENT)
 		report_error(b->report, n->at, "tproxy is for transparent listeners");
 	check_tls(b, &l);
+	check_exec(b, n, &l);
 	check_twin(b, n, &l.image);
 	(void)draft_add(b->draft, IMAGE_LISTENERS, &l.image);
 }

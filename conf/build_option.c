@@ -147,24 +147,32 @@ put_key(struct buf *key, struct str group, struct str name)
 	buf_put(key, name);
 }
 
-/* Keys of a group that are no single values: read by the functions named here. */
-static const struct {
-	const char *key;
-	build_field_fn fn;
-} lists[] = {
+/* Keys of a group that are no single values: read by the functions named here, or after
+ * all that they name. */
+static const struct build_field lists[] = {
 	{ "resolver.servers", build_resolver },
 	{ "resolver.hosts", build_resolver },
 	{ "upstream_proxy.no_proxy", build_upstream_proxy },
 	{ "vault.sources", build_stores_gather },
 	{ "risk.rules", build_risks },
+	{ "exec.images", NULL },
+	{ "exec.volumes", NULL },
+	{ "exec.labels", NULL },
+	{ "exec.env_deny", NULL },
+	{ "exec.login_ports", NULL },
+	{ "exec.approval_webhook", NULL },
+	{ "exec.policy", NULL },
+	{ "exec.placement", NULL },
+	{ "exec.warm", NULL },
+	{ "exec.jwt", NULL },
 };
 
-static build_field_fn
+static const struct build_field *
 list_of(struct str key)
 {
 	for (size_t i = 0; i < COUNT_OF(lists); i++)
 		if (str_eq(key, str_from(lists[i].key)))
-			return lists[i].fn;
+			return &lists[i];
 	return NULL;
 }
 
@@ -207,10 +215,10 @@ build_options_group(struct build *b, const struct node *group, void *ctx)
 		put_key(&key, group->key, n->key);
 		if (buf_finish(&key, &view) != ST_OK)
 			view = STR("");
-		build_field_fn fn = list_of(view);
-		if (fn != NULL)
-			fn(b, n, NULL);
-		else if (!build_option(b, n, view))
+		const struct build_field *list = list_of(view);
+		if (list != NULL && list->fn != NULL)
+			list->fn(b, n, NULL);
+		else if (list == NULL && !build_option(b, n, view))
 			say_unknown(b, n, group->key);
 	}
 }

@@ -146,10 +146,10 @@ on_connector(struct build *b, const struct node *n, void *ctx)
 		say_no_connector(b, n);
 		return;
 	}
-	if (s->is_store) {
+	if (s->use != USE_SANDBOXES) {
 		report_error(b->report, n->at,
-			     "`%.*s` is a source of secrets, which no sandbox may call",
-			     STR_ARG(name));
+			     "`%.*s` is %s, which no sandbox may call", STR_ARG(name),
+			     build_connector_word(s->use));
 		return;
 	}
 	note_use(b, c, s);
@@ -292,5 +292,4 @@ build_policies(struct build *b)
 			report_error(b->report, sorted[i]->at, "too many policies");
 		build_policy(b, sorted[i], (uint32_t)i);
 	}
-	build_connectors_unused(b);
 }

@@ -123,6 +123,25 @@ on_rule(struct build *b, const struct node *n, void *ctx)
 	(void)draft_add(b->draft, IMAGE_RISKS, &c.image);
 }
 
+/* conf/risk/default.yaml, as the build writes it. */
+static const unsigned char shipped[] = {
+#include "conf/risk_shipped.inc"
+};
+
+void
+build_risks_shipped(struct build *b)
+{
+	struct node *root = NULL;
+	struct str text = str_of(shipped, sizeof shipped);
+
+	if (b->exec_listener == NULL || draft_count(b->draft, IMAGE_RISKS) > 0)
+		return;
+	if (node_parse(b->arena, b->report, STR("shipped/risk/default.yaml"), text,
+		       &root) == ST_OK &&
+	    root != NULL)
+		build_risks(b, root, NULL);
+}
+
 void
 build_risks(struct build *b, const struct node *n, void *ctx)
 {

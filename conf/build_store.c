@@ -3,27 +3,21 @@
  * reads it and does nothing else.  Its hosts are none, so no sandbox can name it.
  */
 #include "conf/auth_text.h"
-#include "conf/build_connector.h"
-#include "conf/rule_part.h"
+#include "conf/build_system.h"
 #include "conf/value.h"
-#include "proxy/http/dest.h"
 
 enum {
-	NAME_MAX_OF_STORE = 48,
 	PATH_MAX_OF_STORE = 512,
-	HTTPS = 443,
 	REFRESH_MS = 60000,
 	KEEP_MS = 300000,
 	DAY_MS = 86400000,
 };
 
 struct store_context {
+	struct build_system system; /* stays the first member */
 	struct image_store image;
-	struct rule_context rule; /* its addresses, as a rule reads them */
-	struct connector_source *source;
-	struct image_connector *connector;
 	struct image_ref mount;
-	bool has_url, has_login;
+	bool has_login;
 	const struct node *role;
 	struct image_store_item *item; /* at hand */
 };
@@ -87,28 +81,13 @@ read_printable(struct build *b, const struct node *n, struct image_ref *ret_ref)
 static void
 on_url(struct build *b, const struct node *n, void *ctx)
 {
-	struct store_context *c = ctx;
-	struct url u;
+	struct image_connector *k =
+		&((struct store_context *)ctx)->system.source->image;
 
-	c->has_url = true;
-	if (!url_parse(b->report, n, &u))
-		return;
-	if (u.is_plain || u.path.n > 1) {
+	build_system_url(b, n, ctx);
+	if (k->upstream_is_plain)
 		report_error(b->report, n->at,
-			     u.is_plain ? "secrets never travel in plain text; write "
-					  "https://"
-					: "`url` is https://, a host and a port, "
-					  "without a path");
-		return;
-	}
-	c->connector->upstream_host = url_host(b, &u);
-	c->connector->upstream_port = u.dest.port;
-}
-
-static void
-on_addresses(struct build *b, const struct node *n, void *ctx)
-{
-	rule_part_addresses(b, n, &((struct store_context *)ctx)->rule);
+			     "secrets never travel in plain text; write https://");
 }
 
 static void
@@ -117,7 +96,7 @@ on_tenant(struct build *b, const struct node *n, void *ctx)
 	struct str s;
 
 	if (value_name(b->report, n, &s))
-		((struct store_context *)ctx)->connector->tenant =
+		((struct store_context *)ctx)->system.source->image.tenant =
 			draft_str(b->draft, s);
 }
 
@@ -167,7 +146,7 @@ on_login_secret(struct build *b, const struct node *n, void *ctx)
 	if (!value_text(b->report, n, &s))
 		return;
 	if (auth_is_shared_secret(s))
-		c->connector->auth.secret = draft_str(b->draft, s);
+		c->system.source->image.auth.secret = draft_str(b->draft, s);
 	else
 		report_error(b->report, n->at,
 			     "`%.*s` is not a name in the vault, without {user}",
@@ -269,7 +248,7 @@ item_name(struct build *b, const struct store_context *c, const struct node *n,
 	struct str s = STR("");
 
 	buf_init(&text, 512);
-	buf_put(&text, c->source->name);
+	buf_put(&text, c->system.source->name);
 	buf_putc(&text, '/');
 	buf_put(&text, n->key);
 	if (buf_finish(&text, &s) == ST_OK && auth_is_shared_secret(s)) {
@@ -309,11 +288,12 @@ on_secret(struct build *b, struct store_context *c, const struct node *n)
 static void
 read_secrets(struct build *b, struct store_context *c)
 {
-	const struct node *n = node_get(c->source->node, STR("secrets"));
+	const struct node *whole = c->system.source->node;
+	const struct node *n = node_get(whole, STR("secrets"));
 
 	c->image.items = draft_count(b->draft, IMAGE_STORE_ITEMS);
 	if (n == NULL || (n->kind == NODE_MAP && n->n == 0))
-		report_error(b->report, n == NULL ? c->source->node->at : n->at,
+		report_error(b->report, n == NULL ? whole->at : n->at,
 			     "a source must name the `secrets` that are read there");
 	else if (build_is_kind(b, n, NODE_MAP))
 		for (const struct node *one = n->first; one != NULL; one = one->next)
@@ -325,7 +305,7 @@ read_secrets(struct build *b, struct store_context *c)
 static const struct build_field fields[] = {
 	{ "name", NULL },    /* read when it was gathered */
 	{ "secrets", NULL }, /* after the rest */
-	{ "url", on_url },       { "addresses", on_addresses },
+	{ "url", on_url },       { "addresses", build_system_addresses },
 	{ "tenant", on_tenant }, { "namespace", on_namespace },
 	{ "mount", on_mount },   { "refresh", on_refresh },
 	{ "keep", on_keep },     { "auth", on_auth },
@@ -334,100 +314,48 @@ static const struct build_field fields[] = {
 static void
 check_whole(struct build *b, const struct store_context *c)
 {
-	struct place at = c->source->node->at;
-	struct str name = c->source->name;
+	struct place at = c->system.source->node->at;
+	struct str name = c->system.source->name;
 
-	if (!c->has_url)
-		report_error(b->report, at, "a source must say its `url`");
 	if (!c->has_login)
 		report_error(b->report, at, "a source must say its `auth`");
-	if (str_eq(name, STR("files")) || str_eq(name, STR("env")) ||
-	    name.n > NAME_MAX_OF_STORE)
+	if (str_eq(name, STR("files")) || str_eq(name, STR("env")))
 		report_error(b->report, at,
 			     "a source can't be called `%.*s`: `files` and `env` are "
-			     "taken, and %d bytes are the most",
-			     STR_ARG(name), NAME_MAX_OF_STORE);
+			     "taken",
+			     STR_ARG(name));
 	if (c->image.keep_ms < c->image.refresh_ms)
 		report_error(b->report, at,
 			     "`keep` is below `refresh`: secrets would be missing "
 			     "between two reads");
 }
 
-static struct image_ref
-group_of(struct build *b, struct str name)
-{
-	CLEANUP(buf_done) struct buf text = { 0 };
-	struct str s = STR("");
-
-	buf_init(&text, STR_NAME_MAX + 8);
-	buf_put(&text, STR("source/"));
-	buf_put(&text, str_head(name, NAME_MAX_OF_STORE));
-	if (buf_finish(&text, &s) != ST_OK)
-		s = STR("source"); /* out of memory; the draft will be too */
-	return draft_str(b->draft, s);
-}
-
 void
 build_store(struct build *b, struct connector_source *s)
 {
-	const struct image_ports https = { HTTPS, HTTPS };
-	struct image_connector *k = &s->image;
 	struct store_context c = {
-		.source = s,
-		.connector = k,
+		.system = { .source = s },
 		.mount = draft_str(b->draft, STR("secret")),
 		.image = { .connector = s->index,
 			   .refresh_ms = REFRESH_MS,
 			   .keep_ms = KEEP_MS },
 	};
 
-	*k = (struct image_connector){
-		.name = draft_str(b->draft, s->name),
-		.group = group_of(b, s->name),
-		.file = draft_str(b->draft, s->node->at.file),
-		.line = s->node->at.line,
-		.column = s->node->at.column,
-		.ports = draft_add(b->draft, IMAGE_PORTS, &https),
-		.ports_n = 1,
-		.upstream_http = UPSTREAM_HTTP_AUTO,
-		.is_listed = true,
-		.auth = { .kind = AUTH_PASSTHROUGH },
-	};
-	c.image.name = k->name;
+	build_system_begin(b, &c.system);
+	s->image.auth.kind = AUTH_PASSTHROUGH;
+	c.image.name = s->image.name;
 	build_fields(b, s->node, fields, COUNT_OF(fields), &c);
-	k->addresses = c.rule.rule.addresses;
-	k->addresses_n = c.rule.rule.addresses_n;
+	build_system_end(b, &c.system);
 	read_secrets(b, &c);
 	check_whole(b, &c);
 	(void)draft_add(b->draft, IMAGE_STORES, &c.image);
 }
 
-static void
-on_source(struct build *b, const struct node *n, void *ctx)
-{
-	(void)ctx;
-	if (!build_is_kind(b, n, NODE_MAP))
-		return;
-	const struct node *name = node_get(n, STR("name"));
-	if (name == NULL) {
-		report_error(b->report, n->at, "`name` is missing");
-		return;
-	}
-	struct connector_source *s = build_connector_add(b, name, n);
-	if (s != NULL)
-		s->is_store = true;
-}
-
 void
 build_stores_gather(struct build *b, const struct node *n, void *ctx)
 {
-	size_t most = image_record_max(IMAGE_STORES);
-
 	(void)ctx;
-	if (n->kind == NODE_LIST && n->n > most)
-		report_error(b->report, n->at, "more than %zu sources", most);
-	else
-		build_items(b, n, on_source, NULL);
+	build_systems_gather(b, n, USE_STORE, image_record_max(IMAGE_STORES));
 }
 
 /* What others make of it. */
@@ -460,9 +388,9 @@ check_secret(struct build *b, const struct connector_source *s, struct image_ref
 	const struct connector_source *store =
 		rest.p == NULL ? NULL : map_get(&b->connector_index, first);
 
-	if (store == NULL || !store->is_store)
+	if (store == NULL || store->use != USE_STORE)
 		return;
-	if (s->is_store)
+	if (s->use == USE_STORE)
 		report_error(b->report, s->node->at,
 			     "what a source logs in with can't come from a source: "
 			     "`%.*s`",

@@ -33,14 +33,6 @@ on_option(struct build *b, const struct node *n, void *ctx)
 }
 
 static void
-on_servers(struct build *b, const struct node *n, void *ctx)
-{
-	(void)ctx;
-	report_error(b->report, n->key_at,
-		     "`servers` (execution servers) are not available in this version");
-}
-
-static void
 on_policies(struct build *b, const struct node *n, void *ctx)
 {
 	(void)ctx;
@@ -69,7 +61,7 @@ static const struct build_field first_fields[] = {
 	{ "listeners", build_listeners },
 	{ "policies", on_policies },
 	{ "connectors", build_connectors_gather },
-	{ "servers", on_servers },
+	{ "servers", build_servers_gather },
 	{ "sandboxes", NULL },
 	{ "tests", NULL },
 };
@@ -95,8 +87,10 @@ static void
 read_file(struct build *b, const struct conf_file *f, struct node **ret_main)
 {
 	struct node *root = NULL;
-	enum status st = node_parse(b->arena, b->report, f->name, f->text, &root);
 
+	if (f->kind == CONF_OTHER)
+		return; /* read where it is named */
+	enum status st = node_parse(b->arena, b->report, f->name, f->text, &root);
 	if (st != ST_OK && root == NULL)
 		return; /* said */
 	if (root == NULL) {
@@ -226,9 +220,12 @@ build_main(struct build *b, const struct node *root)
 	const struct node *tests = node_get(root, STR("tests"));
 
 	build_fields(b, root, first_fields, COUNT_OF(first_fields), NULL);
+	build_risks_shipped(b);
 	add_default_limits(b);
 	build_connectors(b);
 	build_policies(b);
+	build_exec(b, root);
+	build_connectors_unused(b);
 	if (sandboxes != NULL)
 		build_sandboxes(b, sandboxes, NULL);
 	if (tests != NULL)
@@ -271,7 +268,7 @@ enum status
 conf_compile(const struct conf_files *files, struct report *r, struct conf **ret_c)
 {
 	struct conf *c = calloc(1, sizeof *c);
-	struct build b = { .conf = c, .report = r };
+	struct build b = { .conf = c, .files = files, .report = r };
 
 	if (c == NULL)
 		return ST_NOMEM;

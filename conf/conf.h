@@ -11,7 +11,8 @@
  */
 #include "conf/report.h"
 
-enum conf_kind { CONF_MAIN, CONF_CONNECTOR, CONF_POLICY, CONF_RISK };
+/* CONF_OTHER: what the configuration names, as it is. */
+enum conf_kind { CONF_MAIN, CONF_CONNECTOR, CONF_POLICY, CONF_RISK, CONF_OTHER };
 
 struct conf_file {
 	enum conf_kind kind;
@@ -24,6 +25,7 @@ struct conf_file {
 struct conf_files {
 	struct arena arena;
 	struct conf_file *first, *last;
+	struct str path; /* of the main file; empty: nothing else is read */
 };
 
 void conf_files_init(struct conf_files *f);
@@ -34,6 +36,15 @@ enum status conf_files_read(struct conf_files *f, const char *path,
 /* A file from memory; text is copied. */
 enum status conf_files_add(struct conf_files *f, enum conf_kind kind, struct str name,
 			   struct str text) MUSTCHECK;
+
+/*
+ * A file that the configuration names: one that was added with CONF_OTHER and that name,
+ * else one from where the main file lies.  The text lives in a.  ST_TOO_BIG: larger than
+ * max; other failures: not a readable file.
+ */
+enum status conf_files_find(const struct conf_files *f, struct arena *a,
+			    struct str name, size_t max,
+			    struct str *ret_text) MUSTCHECK;
 
 struct conf_test { /* one of `tests:`; empty strings: not given */
 	struct place at;

@@ -65,17 +65,17 @@ conf_files_add(struct conf_files *f, enum conf_kind kind, struct str name,
 }
 
 static enum status
-read_bytes(struct conf_files *f, int fd, struct str *ret_text)
+read_bytes(struct arena *a, int fd, size_t max, struct str *ret_text)
 {
 	struct stat sb;
 	size_t len = 0;
 
 	if (fstat(fd, &sb) != 0 || !S_ISREG(sb.st_mode))
 		return ST_SYSTEM;
-	if (sb.st_size > FILE_MAX)
+	if (sb.st_size < 0 || (uint64_t)sb.st_size > max)
 		return ST_TOO_BIG;
 	size_t cap = (size_t)sb.st_size;
-	char *p = arena_alloc(&f->arena, cap + 1);
+	char *p = arena_alloc(a, cap + 1);
 	if (p == NULL)
 		return ST_NOMEM;
 	while (len < cap) {
@@ -113,7 +113,7 @@ read_file(struct conf_files *f, enum conf_kind kind, const char *path, struct re
 		report_error(r, at, "%s", strerror(errno));
 		return ST_BAD_CONFIG;
 	}
-	enum status st = read_bytes(f, fd, &text);
+	enum status st = read_bytes(&f->arena, fd, FILE_MAX, &text);
 	(void)close(fd);
 	if (st == ST_OK)
 		st = add(f, kind, str_from(path), text);
@@ -193,9 +193,45 @@ read_beside(struct conf_files *f, enum conf_kind kind, const char *path,
 	return st == ST_OK ? read_folder(f, kind, view, r) : st;
 }
 
+static enum status
+read_named(const struct conf_files *f, struct arena *a, struct str name, size_t max,
+	   struct str *ret_text)
+{
+	CLEANUP(buf_done) struct buf path = { 0 };
+	const char *slash = f->path.n == 0 ? NULL : memrchr(f->path.p, '/', f->path.n);
+
+	buf_init(&path, 8192);
+	if (!str_starts(name, STR("/")) && slash != NULL)
+		buf_put(&path, str_head(f->path, (size_t)(slash - f->path.p) + 1));
+	buf_put(&path, name);
+	const char *text = str_has(name, '\0') ? NULL : buf_cstr(&path);
+	int fd = text == NULL ? -1 : open(text, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return ST_SYSTEM;
+	enum status st = read_bytes(a, fd, max, ret_text);
+	(void)close(fd);
+	return st;
+}
+
+enum status
+conf_files_find(const struct conf_files *f, struct arena *a, struct str name,
+		size_t max, struct str *ret_text)
+{
+	for (const struct conf_file *file = f->first; file != NULL; file = file->next) {
+		if (file->kind != CONF_OTHER || !str_eq(file->name, name))
+			continue;
+		if (file->text.n > max)
+			return ST_TOO_BIG;
+		*ret_text = file->text;
+		return ST_OK;
+	}
+	return f->path.n == 0 ? ST_NOT_FOUND : read_named(f, a, name, max, ret_text);
+}
+
 enum status
 conf_files_read(struct conf_files *f, const char *path, struct report *r)
 {
+	f->path = arena_copy(&f->arena, str_from(path));
 	enum status main_st = read_file(f, CONF_MAIN, path, r);
 	enum status policies_st = read_beside(f, CONF_POLICY, path, "policies/", r);
 	enum status connectors_st =

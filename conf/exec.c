@@ -207,16 +207,23 @@ is_variable(struct str name)
 }
 
 bool
-exec_env_denied(const struct image *im, struct str name)
+exec_env_is_own(struct str name)
 {
-	const struct image_exec *e = image_exec(im);
-
 	if (!is_variable(name))
 		return true;
 	for (size_t i = 0; i < COUNT_OF(own_variables); i++)
 		if (starts_folded(name, str_from(own_variables[i])))
 			return true;
-	return one_fits(im, e->env_deny, e->env_deny_n, name, policy_text_matches);
+	return false;
+}
+
+bool
+exec_env_denied(const struct image *im, struct str name)
+{
+	const struct image_exec *e = image_exec(im);
+
+	return exec_env_is_own(name) ||
+	       one_fits(im, e->env_deny, e->env_deny_n, name, policy_text_matches);
 }
 
 bool

@@ -60,9 +60,11 @@ bool exec_volume_allowed(const struct image *im, enum exec_volume kind,
 /*
  * Must this variable not reach a server?  What steers OpenSandbox's own parts (its
  * sidecar, execd, the script that starts both), in any case of letters; what
- * `exec.env_deny` lists, as it is written; and every name that is none.
+ * `exec.env_deny` lists, as it is written; and every name that is none.  The second
+ * looks at no configuration.
  */
 bool exec_env_denied(const struct image *im, struct str name);
+bool exec_env_is_own(struct str name);
 
 /* May an endpoint that this server returned be dialled there?  Metadata never. */
 bool exec_endpoint_allowed(const struct image *im, const struct image_exec_server *s,
@@ -70,5 +72,10 @@ bool exec_endpoint_allowed(const struct image *im, const struct image_exec_serve
 
 /* Do Authorization and Cookie of callers go on to an application on this port? */
 bool exec_login_goes_on(const struct image *im, uint16_t port);
+
+/* Quantities as Kubernetes writes them: 500m, 0.5 or 2 processors, in thousandths; 512Mi,
+ * 1.5G or 1024 bytes.  False: not understood, which is no reason to take it for small. */
+bool exec_parse_cpu(struct str s, uint64_t *ret_milli) MUSTCHECK;
+bool exec_parse_memory(struct str s, uint64_t *ret_bytes) MUSTCHECK;
 
 #endif

@@ -15,26 +15,6 @@ enum {
 	NARROW_6 = 7
 };
 
-struct part { /* one list of a rule */
-	enum image_section table;
-	build_field_fn fn; /* puts one item there; ctx is the rule_context */
-};
-
-/* *first and *n say where its items are. */
-static void
-put_list(struct build *b, const struct node *list, struct rule_context *c,
-	 struct part part, uint32_t *first, uint32_t *n)
-{
-	/* It would silently mean "no condition": the opposite of what it says. */
-	if (list->kind == NODE_LIST && list->n == 0)
-		report_error(b->report, list->at,
-			     "`%.*s` is empty; list something or leave it out",
-			     STR_ARG(list->key));
-	*first = draft_count(b->draft, part.table);
-	build_items(b, list, part.fn, c);
-	*n = draft_count(b->draft, part.table) - *first;
-}
-
 static void
 on_host(struct build *b, const struct node *n, void *ctx)
 {
@@ -60,8 +40,8 @@ rule_part_hosts(struct build *b, const struct node *n, void *ctx)
 	struct rule_context *c = ctx;
 
 	c->has_hosts = true;
-	put_list(b, n, c, (struct part){ IMAGE_PATTERNS, on_host }, &c->rule.hosts,
-		 &c->rule.hosts_n);
+	build_list(b, n, c, (struct build_part){ IMAGE_PATTERNS, on_host },
+		   &c->rule.hosts, &c->rule.hosts_n);
 }
 
 /* A range inside that of a metadata service, or one of it and little else. */
@@ -105,8 +85,8 @@ rule_part_cidrs(struct build *b, const struct node *n, void *ctx)
 	struct rule_context *c = ctx;
 
 	c->has_cidrs = true;
-	put_list(b, n, c, (struct part){ IMAGE_CIDRS, on_cidr }, &c->rule.cidrs,
-		 &c->rule.cidrs_n);
+	build_list(b, n, c, (struct build_part){ IMAGE_CIDRS, on_cidr }, &c->rule.cidrs,
+		   &c->rule.cidrs_n);
 }
 
 static void
@@ -132,8 +112,8 @@ rule_part_addresses(struct build *b, const struct node *n, void *ctx)
 {
 	struct rule_context *c = ctx;
 
-	put_list(b, n, c, (struct part){ IMAGE_CIDRS, on_address }, &c->rule.addresses,
-		 &c->rule.addresses_n);
+	build_list(b, n, c, (struct build_part){ IMAGE_CIDRS, on_address },
+		   &c->rule.addresses, &c->rule.addresses_n);
 }
 
 static void
@@ -152,16 +132,8 @@ rule_part_ports(struct build *b, const struct node *n, void *ctx)
 	struct rule_context *c = ctx;
 
 	c->ports = n;
-	put_list(b, n, c, (struct part){ IMAGE_PORTS, on_port }, &c->rule.ports,
-		 &c->rule.ports_n);
-}
-
-static void
-add_word(struct build *b, struct str s)
-{
-	struct image_ref ref = draft_str(b->draft, s);
-
-	(void)draft_add(b->draft, IMAGE_WORDS, &ref);
+	build_list(b, n, c, (struct build_part){ IMAGE_PORTS, on_port }, &c->rule.ports,
+		   &c->rule.ports_n);
 }
 
 static const char known_methods[] = "GET|HEAD|POST|PUT|DELETE|PATCH|OPTIONS";
@@ -191,7 +163,7 @@ on_method(struct build *b, const struct node *n, void *ctx)
 		return;
 	}
 	if (is_method(s)) {
-		add_word(b, s);
+		build_word(b, s);
 		return;
 	}
 	struct str near = report_nearest(s, STR(known_methods));
@@ -208,8 +180,8 @@ rule_part_methods(struct build *b, const struct node *n, void *ctx)
 {
 	struct rule_context *c = ctx;
 
-	put_list(b, n, c, (struct part){ IMAGE_WORDS, on_method }, &c->rule.methods,
-		 &c->rule.methods_n);
+	build_list(b, n, c, (struct build_part){ IMAGE_WORDS, on_method },
+		   &c->rule.methods, &c->rule.methods_n);
 }
 
 static const char *
@@ -250,7 +222,7 @@ on_path(struct build *b, const struct node *n, void *ctx)
 	if (fault != NULL)
 		report_error(b->report, n->at, "`%.*s`: %s", STR_ARG(s), fault);
 	else
-		add_word(b, s);
+		build_word(b, s);
 }
 
 void
@@ -258,8 +230,8 @@ rule_part_paths(struct build *b, const struct node *n, void *ctx)
 {
 	struct rule_context *c = ctx;
 
-	put_list(b, n, c, (struct part){ IMAGE_WORDS, on_path }, &c->rule.paths,
-		 &c->rule.paths_n);
+	build_list(b, n, c, (struct build_part){ IMAGE_WORDS, on_path }, &c->rule.paths,
+		   &c->rule.paths_n);
 }
 
 /* A key as it is after decoding: matched against decoded keys. */
@@ -277,7 +249,7 @@ on_query(struct build *b, const struct node *n, void *ctx)
 			     "bytes, without `=` and `&`",
 			     STR_ARG(s));
 	else
-		add_word(b, s);
+		build_word(b, s);
 }
 
 void
@@ -285,8 +257,8 @@ rule_part_query(struct build *b, const struct node *n, void *ctx)
 {
 	struct rule_context *c = ctx;
 
-	put_list(b, n, c, (struct part){ IMAGE_WORDS, on_query }, &c->rule.query,
-		 &c->rule.query_n);
+	build_list(b, n, c, (struct build_part){ IMAGE_WORDS, on_query },
+		   &c->rule.query, &c->rule.query_n);
 }
 
 static void
@@ -315,8 +287,8 @@ rule_part_countries(struct build *b, const struct node *n, void *ctx)
 {
 	struct rule_context *c = ctx;
 
-	put_list(b, n, c, (struct part){ IMAGE_COUNTRIES, on_country },
-		 &c->rule.countries, &c->rule.countries_n);
+	build_list(b, n, c, (struct build_part){ IMAGE_COUNTRIES, on_country },
+		   &c->rule.countries, &c->rule.countries_n);
 }
 
 static void
@@ -345,6 +317,6 @@ rule_part_asns(struct build *b, const struct node *n, void *ctx)
 {
 	struct rule_context *c = ctx;
 
-	put_list(b, n, c, (struct part){ IMAGE_ASNS, on_asn }, &c->rule.asns,
-		 &c->rule.asns_n);
+	build_list(b, n, c, (struct build_part){ IMAGE_ASNS, on_asn }, &c->rule.asns,
+		   &c->rule.asns_n);
 }

@@ -527,8 +527,8 @@ def test_no_connection_is_left_behind(fresh):
     ({"names": ["a.test", "A.test"]}, "proxy", "127.0.0.1:1", "`a.test` is there twice"),
     ({"names": [f"{i}.test" for i in range(17)]}, "proxy", "127.0.0.1:1", "at most 16 names"),
     ({"key_file": "/x", "names": ["a.test"]}, "proxy", "127.0.0.1:1", "a listener has no key file"),
-    ({"names": ["a.test"]}, "transparent", "127.0.0.1:1", "tls is for proxy listeners"),
-    ({"names": ["a.test"]}, "dns", "127.0.0.1:1", "tls is for proxy listeners"),
+    ({"names": ["a.test"]}, "transparent", "127.0.0.1:1", "tls is for proxy and opensandbox listeners"),
+    ({"names": ["a.test"]}, "dns", "127.0.0.1:1", "tls is for proxy and opensandbox listeners"),
     ("yes", "proxy", "127.0.0.1:1", "a single value where a mapping belongs"),
 ])
 def test_what_is_wrong_is_said(tmp_path, tls, kind, address, words):

@@ -60,8 +60,7 @@ static const struct row rows[] = {
 	  "t.yaml:1:18: the admin address must be on loopback\n" },
 	{ "upstream_proxy: {address: 'proxy', no_proxy: [a.test, .b.test]}\n",
 	  "t.yaml:1:27: `proxy` is not HOST:PORT\n" },
-	{ "servers: []\n", "t.yaml:1:1: `servers` (execution servers) are not "
-			   "available in this version\n" },
+	{ "servers: []\n", "" },
 	/* YAML that means more than it says */
 	{ "workers: &a 2\n",
 	  "t.yaml:1:10: anchors (&name) are not accepted; write the value out\n" },
@@ -93,14 +92,14 @@ static const struct row rows[] = {
 	  "t.yaml:1:45: `::1:80` is not ADDRESS:PORT, like 127.0.0.1:3128 or "
 	  "[::1]:3128\n" },
 	{ "listeners: [{name: a, kind: opensandbox, address: '127.0.0.1:1'}]\n",
-	  "t.yaml:1:29: opensandbox listeners are not available in this version\n" },
+	  "t.yaml:1:13: an opensandbox listener needs `servers` that it stands for\n" },
 	{ "listeners: [{name: a, kind: proxy, address: '127.0.0.1:1', tls: {}}]\n",
 	  "" },
 	{ "listeners: [{name: a, kind: proxy, address: '[::]:1', tls: {}}]\n",
 	  "t.yaml:1:55: `names` is missing: what clients connect to when they come to "
 	  "this listener\n" },
 	{ "listeners: [{name: a, kind: dns, address: '127.0.0.1:1', tls: {}}]\n",
-	  "t.yaml:1:58: tls is for proxy listeners\n" },
+	  "t.yaml:1:58: tls is for proxy and opensandbox listeners\n" },
 	{ "listeners: [{name: a, kind: proxy, address: '127.0.0.1:1', tls: {nmaes: "
 	  "a}}]\n",
 	  "t.yaml:1:66: unknown key `nmaes`; did you mean names?\n" },

@@ -147,7 +147,7 @@ static const struct row rows[] = {
 	  "" },
 	{ "connectors:\n  - {name: c, hosts: [c], " BEARER ", " ALLOW
 	  "}\n  - {name: c, hosts: [d], " BEARER ", " ALLOW "}\n" TAIL,
-	  "t.yaml:3:12: another connector is called `c`, in t.yaml:2\n" },
+	  "t.yaml:3:12: a connector is called `c` already, in t.yaml:2\n" },
 	{ "connectors: [{name: c, hosts: [c], " BEARER ", " ALLOW
 	  "}]\npolicies: {p: {connectors: [c, c], allow: []}}\n",
 	  "t.yaml:2:32: connector `c` is listed twice\n" },
