@@ -13,7 +13,7 @@ from role_line import NONE, STATUS, Answerer, Role, Wire, _rows, compile_file, s
 
 RING_SIZE, RING_DATA = 4 << 20, 4096
 FIELDS = ["sandbox", "user", "agent", "session", "listener", "host", "address", "country", "method", "path", "rule",
-          "detail", "connector"]
+          "detail", "connector", "exec"]
 STATS = _rows("proxy/io/stats.def", "STAT")
 
 
@@ -51,7 +51,7 @@ class Ring:
     @staticmethod
     def decode(body):
         w = Wire(body)
-        assert w.get("B") == 2
+        assert w.get("B") == 3
         row = {"kind": w.str16().decode(), "reason": w.str16().decode(), "observed": w.get("B")}
         for name in ("id", "time", "turn", "generation"):
             row[name] = w.get("Q")
