@@ -186,5 +186,5 @@ jwt_check(const struct jwt *j, const struct jwks *keys, const struct jwt_want *w
 	    !str_eq(jwt_text(j, "iss"), w->issuer) || !is_for(j->claims, w->audience) ||
 	    !is_in_time(j->claims, w->now_s))
 		return ST_KEY_INVALID;
-	return jwks_verify(keys, &s);
+	return keys == NULL ? ST_NOT_FOUND : jwks_verify(keys, &s);
 }

@@ -36,8 +36,8 @@ struct jwt_want {
 	uint64_t now_s;
 };
 
-/* ST_OK: signed by one of keys, for us, now.  ST_NOT_FOUND: by none that we know of; the
- * issuer may have a new one.  ST_KEY_INVALID. */
+/* ST_OK: signed by one of keys, for us, now.  ST_NOT_FOUND: it is meant for us, but by a key
+ * that isn't there (keys NULL: none is); the issuer may have a new one.  ST_KEY_INVALID. */
 enum status jwt_check(const struct jwt *j, const struct jwks *keys,
 		      const struct jwt_want *w) MUSTCHECK;
 
