@@ -152,8 +152,9 @@ host_length(struct str text)
 	return end == NULL ? text.n : (size_t)(end - text.p);
 }
 
-enum status
-dest_from_authority(struct str text, uint16_t default_port, struct dest *ret_d)
+static enum status
+from_authority(struct str text, uint16_t default_port, bool may_be_single,
+	       struct dest *ret_d)
 {
 	struct str host = str_head(text, host_length(text)),
 		   rest = str_skip(text, host.n);
@@ -162,7 +163,7 @@ dest_from_authority(struct str text, uint16_t default_port, struct dest *ret_d)
 
 	/* The host is looked at first: what is wrong with it says more than the port.
 	 */
-	enum status st = dest_from_host(host, 1, &d);
+	enum status st = from_host(host, 1, may_be_single, &d);
 	if (st != ST_OK)
 		return st;
 	if (rest.n == 0 && default_port == 0)
@@ -176,6 +177,18 @@ dest_from_authority(struct str text, uint16_t default_port, struct dest *ret_d)
 	d.port = port;
 	*ret_d = d;
 	return ST_OK;
+}
+
+enum status
+dest_from_authority(struct str text, uint16_t default_port, struct dest *ret_d)
+{
+	return from_authority(text, default_port, false, ret_d);
+}
+
+enum status
+dest_from_authority_single(struct str text, uint16_t default_port, struct dest *ret_d)
+{
+	return from_authority(text, default_port, true, ret_d);
 }
 
 enum status

@@ -33,6 +33,9 @@ enum status dest_from_host_single(struct str host, uint16_t port,
  */
 enum status dest_from_authority(struct str text, uint16_t default_port,
 				struct dest *ret_d) MUSTCHECK;
+/* As above, but one label is enough: by which callers reach a listener of ours. */
+enum status dest_from_authority_single(struct str text, uint16_t default_port,
+				       struct dest *ret_d) MUSTCHECK;
 enum status dest_from_addr(const struct addr *a, uint16_t port,
 			   struct dest *ret_d) MUSTCHECK;
 

@@ -9,7 +9,8 @@ place_wish_put(struct buf *b, const struct place_wish *w)
 		&w->key,          &w->bearer,  &w->capability, &w->authority,
 		&w->on_behalf_of, &w->session, &w->task,       &w->idempotency,
 		&w->sandbox,      &w->id,      &w->query,      &w->expires,
-		&w->peer,         &w->body
+		&w->peer,         &w->body,    &w->reuse,      &w->request,
+		&w->why,          &w->text
 	};
 
 	buf_put_u64(b, w->ticket);
@@ -19,6 +20,7 @@ place_wish_put(struct buf *b, const struct place_wish *w)
 				(w->use_server_proxy ? WISH_PROXY : 0)));
 	for (size_t i = 0; i < COUNT_OF(texts); i++)
 		wire_put_str(b, *texts[i]);
+	buf_put_u8(b, w->level);
 }
 
 enum status
@@ -30,7 +32,8 @@ place_wish_get(struct str body, struct place_wish *ret_w)
 				      &w.authority, &w.on_behalf_of, &w.session,
 				      &w.task,      &w.idempotency,  &w.sandbox,
 				      &w.id,        &w.query,        &w.expires,
-				      &w.peer,      &w.body };
+				      &w.peer,      &w.body,         &w.reuse,
+				      &w.request,   &w.why,          &w.text };
 	uint8_t flags;
 
 	w.op = wire_u16(&in);
@@ -38,8 +41,9 @@ place_wish_get(struct str body, struct place_wish *ret_w)
 	flags = wire_u8(&in);
 	for (size_t i = 0; i < COUNT_OF(texts); i++)
 		*texts[i] = wire_str(&in);
-	if (wire_end(&in) != ST_OK || w.ticket == 0 || flags > 7 ||
-	    w.body.n > PLACE_BODY_MAX)
+	w.level = wire_u8(&in);
+	if (wire_end(&in) != ST_OK || w.ticket == 0 || flags > 7 || w.level > 2 ||
+	    w.body.n > PLACE_BODY_MAX || w.text.n > PLACE_TEXT_MAX)
 		return ST_BAD_MESSAGE;
 	w.is_v1 = (flags & WISH_V1) != 0;
 	w.is_tls = (flags & WISH_TLS) != 0;

@@ -32,9 +32,16 @@ struct place_wish {
 	struct str key, bearer, capability; /* as sent; empty: none */
 	struct str authority;               /* by which the caller reached us */
 	struct str on_behalf_of, session, task, idempotency;
+	struct str reuse;   /* X-Sandgate-Reuse, as sent */
+	struct str request; /* X-Request-ID, of every answer */
 	struct str sandbox, id, query, expires; /* of the route */
 	struct str peer;                        /* address:port, for the ledger */
 	struct str body;                        /* JSON, checked for its form */
+	/* A create whose lifecycle brings commands: how sensitive they are, which rule says
+	 * so, and what they are, cut to PLACE_TEXT_MAX.  What else a create is judged by is
+	 * control's. */
+	uint8_t level; /* enum risk_level */
+	struct str why, text;
 };
 
 enum place_kind { PLACE_REFUSE, PLACE_ANSWER, PLACE_ROUTE };
