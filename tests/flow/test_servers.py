@@ -1,0 +1,199 @@
+"""`sandgate servers`: control asks each execution server through its connector (CALL), whole."""
+import json
+import os
+import pathlib
+import signal
+import socket
+import sys
+import threading
+import time
+
+import pytest
+
+from conftest import wait_for
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "opensandbox"))
+from fake_server import FakeServer  # noqa: E402
+
+KEY = "canary-51b7e0c2-standard-key"
+
+
+class Raw(threading.Thread):
+    """Says `answer(request bytes)` to each request, on loopback."""
+
+    def __init__(self, answer):
+        super().__init__(daemon=True)
+        self.answer, self.socket = answer, socket.create_server(("127.0.0.1", 0))
+        self.url = "http://127.0.0.1:%d" % self.socket.getsockname()[1]
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                s, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.client, args=(s,), daemon=True).start()
+
+    def client(self, s):
+        try:
+            with s:
+                asked = b""
+                while b"\r\n\r\n" not in asked:
+                    data = s.recv(65536)
+                    if not data:
+                        return
+                    asked += data
+                self.answer(s, asked)
+        except OSError:
+            return
+
+
+def ok(s, body=b"{}"):
+    s.sendall(b"HTTP/1.1 200 X\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+
+
+def behind_health(then):
+    return lambda s, asked: ok(s) if asked.startswith(b"GET /health ") else then(s, asked)
+
+
+@pytest.fixture
+def fake():
+    f = FakeServer(key=KEY, secrets=["sandgate-"], gateway=True)
+    yield f
+    f.close()
+
+
+def start(gate, servers, **more):
+    return gate({"policies": {"none": {"allow": []}}, "sandboxes": [],
+                 "servers": [{"name": name, "url": url, "key": f"opensandbox/{name}", "endpoints": ["127.0.0.0/8"], **kw}
+                             for name, (url, kw) in servers.items()], **more})
+
+
+def put(g, name, key):
+    return g.cli("vault", "put", f"opensandbox/{name}", input=key, check=True)
+
+
+def look(g):
+    return {s["name"]: s for s in json.loads(g.cli("servers", "--json", check=True).stdout)["servers"]}
+
+
+def test_servers_that_answer_are_ok_and_say_how_many_sandboxes(gate, fake):
+    other = FakeServer(key="other-key-8c2")
+    g = start(gate, {"standard": (fake.url, {}), "strong": (other.url, {"tier": "high"})})
+    put(g, "standard", KEY)
+    put(g, "strong", "other-key-8c2")
+    found = look(g)
+    assert {n: (s["ok"], s["code"], s["tier"], s["sandboxes"]) for n, s in found.items()} == {
+        "standard": (True, "ok", "standard", 0), "strong": (True, "ok", "high", 0)}
+    text = g.cli("servers", check=True).stdout
+    assert "standard" in text and "strong" in text and "high" in text
+    fake.check()
+    other.check()
+    other.close()
+
+
+def test_a_put_grants_the_key_to_the_server_s_connector(gate, fake):
+    g = start(gate, {"standard": (fake.url, {})})
+    assert look(g)["standard"]["code"] == "no_secret"
+    told = put(g, "standard", KEY).stdout
+    assert "standard" in told
+    assert look(g)["standard"]["ok"]
+    g.cli("vault", "ungrant", "opensandbox/standard", "--connector", "standard", check=True)
+    assert look(g)["standard"]["code"] == "secret_not_granted"
+    g.cli("vault", "grant", "opensandbox/standard", "--connector", "standard", check=True)
+    assert look(g)["standard"]["ok"]
+
+
+def test_a_wrong_key_is_told_as_such_until_it_is_rotated(gate, fake):
+    g = start(gate, {"standard": (fake.url, {})})
+    put(g, "standard", "not-the-key-5531")
+    assert look(g)["standard"]["code"] == "server_key_refused"
+    g.cli("vault", "rotate", "opensandbox/standard", input=KEY, check=True)
+    assert look(g)["standard"]["ok"]
+
+
+def test_one_bad_server_does_not_hold_up_the_others(gate, fake):
+    with socket.create_server(("127.0.0.1", 0)) as dead:
+        nobody = "http://127.0.0.1:%d" % dead.getsockname()[1]
+    slow = Raw(lambda s, asked: time.sleep(30))
+    g = start(gate, {"standard": (fake.url, {}), "dead": (nobody, {}), "slow": (slow.url, {})})
+    put(g, "standard", KEY)
+    put(g, "dead", "dead-key-1234")
+    put(g, "slow", "slow-key-1234")
+    found = look(g)
+    assert {n: s["code"] for n, s in found.items()} == {"standard": "ok", "dead": "connect_refused", "slow": "upstream_timeout"}
+    assert found["standard"]["ms"] < 4000 < found["slow"]["ms"] < 9000
+
+
+def huge(s, asked):
+    ok(s, b"[" + b"1," * (1 << 20) + b"1]")
+
+
+def endless(s, asked):
+    s.sendall(b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        s.sendall(b"1000\r\n" + b"z" * 4096 + b"\r\n")
+
+
+def echo(s, asked):
+    ok(s, json.dumps({"items": [], "pagination": {"totalItems": 3}, "asked": asked.decode()}).encode())
+
+
+@pytest.mark.parametrize("then, code", [
+    (huge, "too_big"), (endless, "too_big"), (echo, "ok"),
+    (lambda s, a: ok(s, b"[]"), "upstream_bad_response"), (lambda s, a: ok(s, b'{"items":[],"items":[]}'), "upstream_bad_response"),
+    (lambda s, a: ok(s, b""), "upstream_bad_response"), (lambda s, a: s.sendall(b"SSH-2.0-x\r\n"), "upstream_bad_response"),
+    (lambda s, a: ok(s, b'{"items":[' * 5000), "upstream_bad_response")])
+def test_hostile_answers_are_told_and_nothing_else_happens(gate, fake, then, code):
+    bad = Raw(behind_health(then))
+    g = start(gate, {"standard": (fake.url, {}), "bad": (bad.url, {})})
+    put(g, "standard", KEY)
+    put(g, "bad", KEY)
+    found = look(g)
+    assert (found["bad"]["code"], found["standard"]["code"]) == (code, "ok")
+    assert found["bad"].get("sandboxes") == (3 if then is echo else None)
+    assert not [r for r in g.rows() if r.get("kind") == "death"]
+
+
+def test_the_key_is_in_nothing_that_operators_see(gate):
+    bad = Raw(behind_health(echo))
+    g = start(gate, {"bad": (bad.url, {})})
+    put(g, "bad", KEY)
+    assert KEY not in g.cli("servers", "--json", check=True).stdout
+    assert KEY not in g.text_of_log()
+    assert "said our credential back" in g.text_of_log()
+    assert KEY not in json.dumps(g.rows())
+
+
+def test_each_use_of_a_key_is_in_the_ledger(gate, fake):
+    g = start(gate, {"standard": (fake.url, {})})
+    put(g, "standard", KEY)
+    look(g)
+    rows = wait_for(lambda: (lambda r: r if len(r) >= 2 else None)([r for r in g.rows() if r["kind"] == "credential"]))
+    assert [(r["connector"], r["method"], r["path"]) for r in rows] == [
+        ("standard", "GET", "/health"), ("standard", "GET", "/v1/sandboxes")]
+    assert [r for r in g.rows() if r["kind"] == "lease"]
+
+
+def test_a_server_s_connector_is_none_of_a_sandbox(gate, fake):
+    """Neither named by a policy nor found by its host."""
+    g = start(gate, {"standard": (fake.url, {})}, sandboxes=[{"id": "demo", "source": "127.0.0.3", "policy": "none"}])
+    put(g, "standard", KEY)
+    with socket.create_connection(g.proxy, source_address=("127.0.0.3", 0)) as s:
+        s.sendall(f"GET {fake.url}/v1/sandboxes HTTP/1.1\r\nHost: {fake.url[7:]}\r\n\r\n".encode())
+        assert s.recv(65536).startswith(b"HTTP/1.1 403")
+    assert not fake.records
+
+
+def test_a_process_that_died_is_back_soon(gate, fake):
+    g = start(gate, {"standard": (fake.url, {})})
+    put(g, "standard", KEY)
+    assert look(g)["standard"]["ok"]
+    os.kill(g.pids()["connector.0"], signal.SIGKILL)
+    wait_for(lambda: look(g)["standard"]["ok"])
+
+
+def test_without_servers_there_are_none(gate):
+    g = gate({"policies": {"none": {"allow": []}}, "sandboxes": []})
+    assert look(g) == {}
