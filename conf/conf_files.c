@@ -204,8 +204,11 @@ read_named(const struct conf_files *f, struct arena *a, struct str name, size_t 
 	if (!str_starts(name, STR("/")) && slash != NULL)
 		buf_put(&path, str_head(f->path, (size_t)(slash - f->path.p) + 1));
 	buf_put(&path, name);
+	/* A pipe must not keep us waiting for somebody who writes. */
 	const char *text = str_has(name, '\0') ? NULL : buf_cstr(&path);
-	int fd = text == NULL ? -1 : open(text, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	int fd = text == NULL
+			 ? -1
+			 : open(text, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return ST_SYSTEM;
 	enum status st = read_bytes(a, fd, max, ret_text);

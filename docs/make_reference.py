@@ -12,6 +12,9 @@ import pathlib
 import re
 import sys
 
+sys.dont_write_bytecode = True
+import reference_exec  # noqa: E402
+
 ROW = re.compile(
     r'^OPTION\((\w+),\s*"([^"]*)",\s*(\w+),\s*(\d+),\s*(\d+),\s*"([^"]*)",\s*'
     r'"([^"]*)",\s*"([^"]*)"\)', re.M)
@@ -44,9 +47,11 @@ Its name in the ledger.
 .TP
 .B kind
 .BR transparent ,
-.B proxy
+.BR proxy ,
+.B dns
 or
-.BR dns .
+.B opensandbox
+(callers of execution servers).
 .TP
 .B address
 ADDRESS:PORT, or [ADDRESS]:PORT for IPv6.
@@ -55,7 +60,7 @@ ADDRESS:PORT, or [ADDRESS]:PORT for IPv6.
 true: TPROXY instead of REDIRECT; for transparent listeners.
 .TP
 .B tls
-A proxy listener with
+A proxy or opensandbox listener with
 .B tls
 speaks TLS itself, 1.2 and 1.3, with h2 and http/1.1: clients name it with https://, and tokens
 may come from other machines. A mapping:
@@ -66,6 +71,10 @@ certificate is made under the gateway's own authority
 .RB ( "sandgate ca export" ),
 and made anew before it expires and after
 .BR "sandgate ca rotate" .
+.TP
+.B plain
+true: an opensandbox listener off loopback takes keys of callers without
+.BR tls .
 .SH SANDBOXES
 .B sandboxes
 is a list of mappings: who there is.
@@ -173,6 +182,8 @@ what it does) is
 .BR risk.unreadable ,
 what no rule applies to is
 .BR risk.otherwise .
+Where a listener is of kind opensandbox and there are no rules at all, those of the shipped
+risk/default.yaml apply; who writes own ones and wants these too copies that file into risk/.
 .PP
 A command line is read as a shell reads it: quotes are taken off, each simple command of it is a
 deed of its own, and what sudo, env, xargs, sh \\-c, python \\-c, eval and the like run is read in
@@ -323,7 +334,7 @@ is the shape of what a sandbox sees instead, for clients that want one: each of 
 \\(oq*\\(cq becomes a random letter or digit;
 .B env
 is the variable that exec and attach set to it.
-@AUTH@.SH TESTS
+@AUTH@@EXEC@.SH TESTS
 .B tests
 is a list of questions that
 .B "sandgate check"
@@ -428,7 +439,7 @@ def manual(rows, statuses, version):
             what = unit
         out += [".TP", f".B {roff(key)}", roff(text), f"({roff(what)};",
                 f"default: {roff(default) if default else 'none'})"]
-    out.append(STRUCTURE.replace("@AUTH@", auth_manual()).replace("@CONDS@", conds_manual()).strip())
+    out.append(STRUCTURE.replace("@EXEC@", reference_exec.MANUAL.lstrip()).replace("@AUTH@", auth_manual()).replace("@CONDS@", conds_manual()).strip())
     out += [".SH CODES", "The reasons of refusals, as the ledger and every answer give them."]
     for _, code, http, sentence, hint in statuses:
         if code not in ("ok", "again", "end"):
@@ -532,14 +543,15 @@ def structure():
               "requests_per_second", "requests_burst", "bytes"]
     return {
         "listeners": {"type": "array", "items": mapping({
-            "name": text, "kind": {"enum": ["transparent", "proxy", "dns"]}, "address": text,
-            "tproxy": {"type": "boolean"}, "tls": mapping({"names": words})}, ["name", "kind", "address"])},
+            "name": text, "kind": {"enum": ["transparent", "proxy", "dns", "opensandbox"]}, "address": text,
+            "tproxy": {"type": "boolean"}, "plain": {"type": "boolean"}, "tls": mapping({"names": words})}, ["name", "kind", "address"])},
         "sandboxes": {"type": "array", "items": mapping({
             "id": text, "source": several(text, 8), "token_sha256": {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}, "token": text,
             "user": text, "agent": text, "session": text, "tenant": text, "policy": text,
             "trusts_ca": {"type": "boolean"},
             "limits": mapping({key: {"type": ["integer", "string"]} for key in limits})}, ["id"])},
         "policies": {"type": "object", "additionalProperties": policy},
+        "servers": reference_exec.servers(text, words, mapping),
         "connectors": {"anyOf": [connector, {"type": "array", "items": connector}]},
         "tests": {"type": "array", "items": mapping({
             "sandbox": text, "policy": text, "url": text, "method": text,
@@ -562,6 +574,9 @@ def schema(rows):
     top["upstream_proxy"]["properties"]["no_proxy"] = words
     top["vault"]["properties"]["sources"] = {"type": "array", "items": source_schema({"type": "string"}, words)}
     top["risk"]["properties"]["rules"] = risk_schema()
+    port = {"type": ["integer", "string"]}
+    top["exec"]["properties"].update(
+        reference_exec.lists({"type": "string"}, words, mapping, one_or_many(port)))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "sandgate.yaml", **mapping(top)}
 
