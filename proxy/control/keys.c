@@ -83,7 +83,7 @@ by_key(struct keys *k, const struct moment *now, struct str key,
 	return st;
 }
 
-/* What its key or issuer is good for now, and no more than it was. */
+/* What its key or issuer is good for at this time, and no more than it was. */
 static enum status
 narrow(struct keys *k, const struct moment *now, struct principal *p)
 {

@@ -529,7 +529,7 @@ a_capability_ends_with_its_key_and_leads_to_no_other(void **state)
 	wish.key = STR(OTHER);
 	assert_int_equal(ask(w, &wish, &got), ST_KEY_INVALID);
 	wish.key = STR("");
-	/* What the key is good for now. */
+	/* What the key is good for counts at each use. */
 	assert_int_equal(sql_exec(w->k->store.db, "UPDATE keys SET scopes=2"), ST_OK);
 	assert_int_equal(ask(w, &wish, &got), ST_OK);
 	assert_int_equal(got.scopes, SCOPE_READ);
