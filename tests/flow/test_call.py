@@ -58,17 +58,19 @@ class Plain(threading.Thread):
 class Server(Connector):
     """The process of group server/standard."""
 
-    def __init__(self, tmp_path, plain, url=None, more=""):
+    group = "server/standard"
+
+    def __init__(self, tmp_path, plain, url=None, more="", tracker=TRACKER, extra=""):
         self.plain = plain
         scheme, at = (url or f"http://127.0.0.1:{plain.port}").split("://")
-        super().__init__(tmp_path, TRACKER, lambda r: reply(), {"opensandbox/standard": KEY, "tracker/token": b"t"},
+        super().__init__(tmp_path, tracker, lambda r: reply(200, b"{}"), {"opensandbox/standard": KEY, "tracker/token": KEY},
                          {"127.0.0.1": plain.port, "osb.example.test": plain.port},
-                         extra=SERVER.format(scheme=scheme, at=at, more=more))
+                         extra=SERVER.format(scheme=scheme, at=at, more=more) + extra)
 
     def new_line(self, role):
         ours, theirs = pair()
         self.neighbours += 1
-        self.give("LINE", ROLES[role], "server/standard" if role == "KEEPER" else str(self.neighbours), [theirs.fileno()])
+        self.give("LINE", ROLES[role], self.group if role == "KEEPER" else str(self.neighbours), [theirs.fileno()])
         theirs.close()
         return Line(ours)
 
@@ -429,3 +431,67 @@ def test_a_stop_waits_for_what_was_sent_and_takes_no_more(server, plain):
     go.set()
     assert server.end(seq)[:2] == ("OK", 200)
     server.super.answer(drain)
+
+
+class Hook(Server):
+    """The process of group default, whose connector `tracker` is called by control as a webhook."""
+    group = "default"
+
+    def __init__(self, tmp_path, plain, auth):
+        tracker = TRACKER.replace("{kind: bearer, secret: tracker/token}", auth)
+        super().__init__(tmp_path, plain, tracker=tracker, extra="exec: {approval_webhook: tracker}\n")
+
+
+@pytest.mark.parametrize("auth, shown", [
+    ("{kind: bearer, secret: tracker/token}", ("authorization", "Bearer " + KEY.decode())),
+    ("{kind: header, secret: tracker/token, name: x-key}", ("x-key", KEY.decode())),
+    ("{kind: passthrough}", None)])
+def test_a_webhook_is_called_as_its_connector_says(tmp_path, plain, auth, shown):
+    s = Hook(tmp_path, plain, auth)
+    try:
+        assert s.ask("/", "POST", b'{"id":1}', "application/json", name="tracker")[:2] == ("OK", 200)
+        r, = s.system.requests
+        assert (r.method, r.target, r.body) == ("POST", "/", b'{"id":1}')
+        assert shown is None or r.headers[shown[0]] == shown[1]
+        assert s.ask(name="standard")[0] == "NOT_FOUND"
+    finally:
+        assert s.close() == 0
+
+
+@pytest.mark.parametrize("kind", ["query", "form"])
+def test_a_credential_in_target_or_body_goes_there(tmp_path, plain, kind):
+    s = Hook(tmp_path, plain, f"{{kind: {kind}, secret: tracker/token, name: key}}")
+    try:
+        assert s.ask("/h?a=b", "POST", b"c=d", "application/x-www-form-urlencoded", name="tracker")[:2] == ("OK", 200)
+        r, = s.system.requests
+        shown = "key=" + KEY.decode()
+        assert (r.target, r.body) == (("/h?a=b&" + shown, b"c=d") if kind == "query" else ("/h?a=b", b"c=d&" + shown.encode()))
+        row, = s.rows("credential")
+        assert KEY.decode() not in str(row)
+    finally:
+        assert s.close() == 0
+
+
+def test_a_token_is_got_once_and_shown(tmp_path, plain):
+    s = Hook(tmp_path, plain, "{kind: oauth2_client_credentials, secret: tracker/token, client_id: me, "
+                              "token_url: 'https://tracker.example.test/token'}")
+
+    def serve(r):
+        if r.target == "/token":
+            return reply(200, b'{"access_token":"tok-81c2aa90","token_type":"bearer","expires_in":3600}',
+                         [("Content-Type", "application/json")])
+        return reply(200, b"said " + r.headers["authorization"].encode())
+    s.system.serve = serve
+    try:
+        for _ in range(2):
+            status, http, _, body = s.ask("/", "POST", b"{}", "application/json", name="tracker")
+            assert (status, http) == ("OK", 200) and b"tok-81c2aa90" not in body
+        assert [r.target for r in s.system.requests] == ["/token", "/", "/"]
+        assert s.system.requests[1].headers["authorization"] == "Bearer tok-81c2aa90"
+    finally:
+        assert s.close() == 0
+
+
+def test_what_belongs_to_each_user_is_not_control_s(tmp_path, plain):
+    with pytest.raises(ValueError):
+        Hook(tmp_path, plain, "{kind: bearer, secret: 'users/{user}/tracker'}")
