@@ -8,8 +8,6 @@
 
 enum { CALL_MS = 5000, LOOK_MAX = 64 * 1024 };
 
-struct servers_look;
-
 struct server_look { /* one server */
 	struct servers_look *all;
 	struct call *call;

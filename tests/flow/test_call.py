@@ -166,6 +166,11 @@ def test_no_other_connector_is_called_so(server, plain, name):
     assert not plain.requests and not server.keeper.asked
 
 
+def test_no_sandbox_gets_a_lane_to_a_server(server, plain):
+    assert server.open_bare("standard")[0] == "DENIED"
+    assert not plain.requests
+
+
 @pytest.mark.parametrize("change", [{"deadline": 0}, {"deadline": 600001}, {"most": (4 << 20) + 1}])
 def test_bounds_are_the_table_s(server, change):
     with pytest.raises(EOFError):
