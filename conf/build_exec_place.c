@@ -4,8 +4,6 @@
 #include "conf/exec.h"
 #include "conf/value.h"
 
-enum { MEMORY_MOST = INT64_MAX };
-
 struct place_context {
 	struct image_exec_placement image;
 	size_t conds_n;
@@ -126,7 +124,7 @@ on_volumes(struct build *b, const struct node *n, void *ctx)
 static void
 on_memory(struct build *b, const struct node *n, void *ctx)
 {
-	(void)value_size(b->report, n, 1, (uint64_t)MEMORY_MOST,
+	(void)value_size(b->report, n, 1, INT64_MAX,
 			 &((struct place_context *)ctx)->image.memory_over);
 }
 
