@@ -137,7 +137,13 @@ ready(sqlite3 *db)
 	if (st == ST_OK &&
 	    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 1, NULL) != SQLITE_OK)
 		st = ST_SYSTEM;
-	return st == ST_OK ? sql_exec(db, "PRAGMA foreign_keys=ON") : st;
+	if (st == ST_OK)
+		st = sql_exec(db, "PRAGMA foreign_keys=ON");
+	/* A commit, for the sake of its files: the first one syncs the name of the log, for
+	 * which the directory has to be opened. */
+	if (st == ST_OK)
+		st = sql_exec(db, "PRAGMA user_version=1");
+	return st == ST_OK ? sql_exec(db, "PRAGMA wal_checkpoint(PASSIVE)") : st;
 }
 
 enum status
@@ -151,11 +157,8 @@ brain_store_open(const char *path, struct brain_store **ret_s)
 	if (st == ST_OK)
 		st = ready(s->db);
 	if (st != ST_OK) {
-		int why = s->db == NULL ? SQLITE_OK : sqlite3_errcode(s->db) & 0xff;
-		if (why == SQLITE_CORRUPT || why == SQLITE_NOTADB)
-			st = ST_STORE_DAMAGED;
 		brain_store_close(s);
-		return st;
+		return st == ST_BAD_MESSAGE ? ST_STORE_DAMAGED : st;
 	}
 	*ret_s = s;
 	return ST_OK;

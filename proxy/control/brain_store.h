@@ -104,7 +104,7 @@ struct brain_sandboxes {
 };
 
 /* path: of the file, which is made; its directory is there.  ST_STORE_DAMAGED: it is no
- * database of ours, or not whole. */
+ * database of ours, or not whole.  Nothing is opened by name from then on. */
 enum status brain_store_open(const char *path, struct brain_store **ret_s) MUSTCHECK;
 void brain_store_close(struct brain_store *s); /* NULL is fine */
 /* For the tables of keys and of approvals: not beyond the next call here in the middle of a

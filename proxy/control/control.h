@@ -24,6 +24,7 @@ enum {
 };
 
 struct control;
+struct brain_store;
 struct keys;
 
 /* st != ST_OK: no answer.  body is valid during the call. */
@@ -76,7 +77,8 @@ struct control {
 	struct map digests;               /* see digest.h */
 	uint64_t failures_ms;             /* failed logins: start of this second */
 	unsigned failures;
-	struct keys *keys; /* keys.h; NULL: not opened */
+	struct brain_store *store; /* NULL: exec.db can't be used */
+	struct keys *keys;         /* keys.h; NULL: not opened */
 };
 
 /* admin.c: connections */

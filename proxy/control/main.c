@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "proxy/base/num.h"
+#include "proxy/control/brain_store.h"
 #include "proxy/control/digest.h"
 #include "proxy/io/sock.h"
 
@@ -99,6 +100,19 @@ given_admin(struct control *c, struct str text, struct ask_msg *m)
 	return st;
 }
 
+/* We stand in our directory: its name may lead through others that we may not enter. */
+static enum status
+given_state(struct ask_msg *m)
+{
+	int fd = ask_msg_take(m, 0);
+
+	if (fd < 0)
+		return m->lost_fds ? ST_NO_FILES : ST_BAD_MESSAGE;
+	int rc = fchdir(fd);
+	(void)close(fd);
+	return rc == 0 ? ST_OK : ST_SYSTEM;
+}
+
 static enum status
 given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg *m)
 {
@@ -108,6 +122,8 @@ given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_msg
 		return given_line(c, index, text, m);
 	if (kind == GIVE_STATS)
 		return given_stats(c, index, m);
+	if (kind == GIVE_STATE)
+		return given_state(m);
 	return kind == GIVE_ADMIN ? given_admin(c, text, m) : ST_BAD_MESSAGE;
 }
 
@@ -154,6 +170,19 @@ super_uid(void)
 		       : 0;
 }
 
+/* Before the jail, which lets us open nothing.  Without it no sandbox is given out, and
+ * all else is served. */
+static void
+open_store(struct control *c)
+{
+	enum status st = brain_store_open("exec.db", &c->store);
+
+	if (st != ST_OK)
+		log_error(&c->role.log,
+			  "control/exec.db: %s: no execution request is served",
+			  status_code(st));
+}
+
 int
 main(void)
 {
@@ -172,6 +201,7 @@ main(void)
 	map_init(&c->digests, DIGEST_NAMES);
 	c->super_uid = super_uid();
 	role_start(&c->role, ROLE_CONTROL, &hooks);
+	open_store(c);
 	role_enter(&c->role, NULL);
 	c->is_serving = true;
 	loop_io_init(&c->super_io, c->loop, c->role.super.fd, on_super, c);

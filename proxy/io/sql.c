@@ -12,8 +12,11 @@ status_of(int rc)
 		return ST_OK;
 	case SQLITE_NOMEM:
 		return ST_NOMEM;
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		return ST_BAD_MESSAGE;
 	default:
-		/* FULL, IOERR, BUSY, CORRUPT: the caller tries again; nothing is lost.
+		/* FULL, IOERR, BUSY: the caller tries again; nothing is lost.
 		 */
 		return ST_SYSTEM;
 	}

@@ -13,7 +13,8 @@
 #include "proxy/base/str.h"
 
 /* Open and harden: the one writer (makes the file), or a reader beside it.
- * ST_NOT_FOUND: a reader, and there is no file. */
+ * ST_NOT_FOUND: a reader, and there is no file.  ST_BAD_MESSAGE, here and below: the file
+ * is damaged, or no database. */
 enum status sql_open_writer(const char *path, sqlite3 **ret_db) MUSTCHECK;
 enum status sql_open_reader(const char *path, sqlite3 **ret_db) MUSTCHECK;
 enum status sql_exec(sqlite3 *db, const char *text) MUSTCHECK;

@@ -7,6 +7,7 @@
  *	admin.sock    where operators connect
  *	ledger/       ledger.db and signed heads; of the roles' user
  *	keeper/       the signing key; of the roles' user
+ *	control/      exec.db: whose sandbox is whose; of the roles' user
  */
 #include "proxy/base/buf.h"
 

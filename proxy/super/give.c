@@ -183,6 +183,12 @@ give_new_slot(struct super *s, const struct slot *slot)
 		spawn_kill(control);
 }
 
+static bool
+has_state(enum role r)
+{
+	return r == ROLE_LEDGER || r == ROLE_KEEPER || r == ROLE_CONTROL;
+}
+
 /* The role's own directory below the state directory.  The ledger's is locked while it
  * runs, which may be longer than we do. */
 static enum status
@@ -316,7 +322,7 @@ give_all(struct slot *slot)
 		st = give_rings(slot);
 	if (st == ST_OK && slot->role == ROLE_CONTROL)
 		st = give_all_stats(slot);
-	if (st == ST_OK && (slot->role == ROLE_LEDGER || slot->role == ROLE_KEEPER))
+	if (st == ST_OK && has_state(slot->role))
 		st = give_state(slot);
 	if (st == ST_OK && slot->role == ROLE_KEEPER)
 		st = give_keeper(slot);

@@ -63,7 +63,7 @@ def test_a_role_holds_nothing_that_it_was_not_given(gate):
             target = os.readlink(f"/proc/{pid}/fd/{fd}")
             fine = target.startswith(("socket:", "anon_inode:", "/memfd:", "/dev/null", "pipe:",
                                       str(g.log)))
-            mine = name in ("ledger", "keeper") and target.startswith(str(g.state / name))
+            mine = name in ("ledger", "keeper", "control") and target.startswith(str(g.state / name))
             # The vault's key, in memory that not even root can read.
             key = name == "keeper" and target.startswith("/secretmem")
             assert fine or mine or key, (name, target)

@@ -56,10 +56,38 @@ def test_no_vault_opens_on_files_that_are_not_its_own(stopped, what):
     assert f"vault: {state}" in said and words in said
 
 
-@pytest.mark.parametrize("role", ["keeper", "ledger"])
+@pytest.mark.parametrize("role", ["keeper", "ledger", "control"])
 def test_nobody_else_may_write_where_the_files_lie(stopped, role):
     folder = stopped.state / role
     folder.chmod(0o777)
     stopped.start()
     assert stat.S_IMODE(folder.stat().st_mode) & 0o022 == 0
     assert stopped.cli("vault", "list").returncode == 0
+
+
+STORES = {
+    "no database": lambda p: p.write_bytes(b"not a database" * 1000),
+    "half of one": lambda p: os.truncate(p, 20000),
+    "a link": linked,
+    "another's": lambda p: p.write_bytes((p.parents[1] / "keeper/vault.db").read_bytes()),
+}
+
+
+@pytest.mark.parametrize("what", STORES)
+def test_without_the_file_of_sandboxes_all_else_is_served(stopped, what):
+    before = len(stopped.text_of_log())
+    for log in ("exec.db-wal", "exec.db-shm"):
+        (stopped.state / "control" / log).unlink(missing_ok=True)
+    STORES[what](stopped.state / "control/exec.db")
+    stopped.start()
+    assert stopped.cli("vault", "list").returncode == 0
+    assert "control/exec.db: " in stopped.text_of_log()[before:]
+
+
+def test_a_state_directory_of_before_gets_what_it_lacks(stopped):
+    for path in (stopped.state / "control").iterdir():
+        path.unlink()
+    (stopped.state / "control").rmdir()
+    stopped.start()
+    assert (stopped.state / "control/exec.db").stat().st_mode & 0o077 == 0
+    assert "exec.db" not in stopped.text_of_log()

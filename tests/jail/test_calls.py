@@ -148,7 +148,7 @@ def test_each_role_holds_only_the_descriptors_it_needs(two):
             elif to.startswith(("anon_inode:[event", "anon_inode:[timerfd", "anon_inode:[signalfd", "pipe:[", "/memfd:")):
                 continue
             elif to.startswith(str(g.state)):
-                assert to.startswith(str(g.state) + "/" + role) and role in ("ledger", "keeper"), (role, to)
+                assert to.startswith(str(g.state) + "/" + role) and role in ("ledger", "keeper", "control"), (role, to)
             elif to.startswith("/secretmem"):
                 assert role in ("keeper", "connector.0"), (role, to)
             else:
