@@ -295,6 +295,17 @@ def test_a_get_on_a_kept_connection_that_closed_is_asked_again_once(server, plai
     assert plain.clients == 2
 
 
+def test_a_create_takes_no_connection_that_its_server_has_closed(server, plain):
+    def once(r):
+        r.socket.sendall(reply(200, b"{}"))
+    plain.serve = once
+    for i in range(3):
+        assert server.ask(f"/{i}", "POST", b"{}", "application/json")[:2] == ("OK", 200)
+        time.sleep(0.1)
+    assert [r.target for r in plain.requests] == ["/0", "/1", "/2"]
+    assert plain.clients == 3
+
+
 def test_a_create_is_never_sent_twice(server, plain):
     plain.serve = closing(plain, 2)
     assert server.ask("/1")[0] == "OK"

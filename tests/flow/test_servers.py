@@ -194,6 +194,24 @@ def test_a_process_that_died_is_back_soon(gate, fake):
     wait_for(lambda: look(g)["standard"]["ok"])
 
 
+def test_a_reload_brings_servers_and_takes_them_away(gate, fake):
+    g = start(gate, {})
+    assert look(g) == {}
+    one = {"name": "standard", "url": fake.url, "key": "opensandbox/standard", "endpoints": ["127.0.0.0/8"]}
+    base = {"policies": {"none": {"allow": []}}, "sandboxes": []}
+    assert g.reload({**base, "servers": [one]})[0] == 200
+    g.cli("vault", "put", "opensandbox/standard", "--connector", "standard", input=KEY, check=True)
+    wait_for(lambda: look(g)["standard"]["ok"])
+    renamed = {**base, "servers": [{**one, "name": "renamed"}]}
+    assert g.reload(renamed)[0] == 422  # its key is granted to a connector of another name
+    assert look(g)["standard"]["ok"]
+    g.cli("vault", "grant", "opensandbox/standard", "--connector", "renamed", check=True)
+    assert g.reload(renamed)[0] == 200
+    wait_for(lambda: look(g)["renamed"]["ok"])
+    assert g.reload({**base, "servers": []})[0] == 200
+    assert look(g) == {}
+
+
 def test_without_servers_there_are_none(gate):
     g = gate({"policies": {"none": {"allow": []}}, "sandboxes": []})
     assert look(g) == {}
