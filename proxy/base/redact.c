@@ -7,6 +7,7 @@ enum {
 	BASIC_LEAST = 8,
 	BEARER_LEAST = 6,
 	AKIA = 16,
+	HEAD_LEAST = 13, /* the shortest secret that is known by its head */
 };
 
 struct redactor {
@@ -74,18 +75,25 @@ take_out(struct redactor *r, struct span v)
 	r->copied = v.to;
 }
 
+static bool
+begins(struct str name, struct str word)
+{
+	size_t k = 0;
+
+	while (k < word.n && k < name.n &&
+	       (ascii_lower(name.p[k]) == word.p[k] ||
+		(name.p[k] == '-' && word.p[k] == '_')))
+		k++;
+	return k == word.n;
+}
+
 /* Does the name hold this part? */
 static bool
 holds(struct str name, struct str word)
 {
-	for (size_t i = 0; i + word.n <= name.n; i++) {
-		size_t k = 0;
-		while (k < word.n && (ascii_lower(name.p[i + k]) == word.p[k] ||
-				      (name.p[i + k] == '-' && word.p[k] == '_')))
-			k++;
-		if (k == word.n)
+	for (size_t i = 0; i + word.n <= name.n; i++)
+		if (begins(str_skip(name, i), word))
 			return true;
-	}
 	return false;
 }
 
@@ -122,12 +130,14 @@ is_head(const struct redactor *r, size_t i, size_t end, size_t dot)
 {
 	struct str s = find_part(r->s, i, end);
 
+	if (s.n < HEAD_LEAST)
+		return false;
 	if (str_starts(s, STR("eyJ")))
 		return i + 3 < dot;
 	for (size_t k = 0; k < COUNT_OF(heads); k++) {
 		const struct head *h = &heads[k];
-		if (!str_starts(s, h->text) || s.n - h->text.n < h->least ||
-		    (h->alone && !is_alone(r, i)))
+		if (s.p[0] != h->text.p[0] || !str_starts(s, h->text) ||
+		    s.n - h->text.n < h->least || (h->alone && !is_alone(r, i)))
 			continue;
 		if (str_ends(h->text, STR("IA")) && !is_key_id(str_skip(s, 4)))
 			continue;
@@ -142,6 +152,8 @@ take_heads(struct redactor *r, size_t from, size_t end)
 {
 	size_t dot = end;
 
+	if (end - from < HEAD_LEAST)
+		return;
 	while (dot > from && find_at(r->s, dot) != '.')
 		dot--;
 	for (size_t i = from; i < end; i++) {
@@ -214,6 +226,12 @@ take_value(struct redactor *r, struct span name, size_t from)
 	return go_on(r, v);
 }
 
+static bool
+has_quote(struct str s)
+{
+	return str_has(s, '"') || str_has(s, '\'') || str_has(s, '`');
+}
+
 /* user:password, not UID:GID */
 static size_t
 take_login(struct redactor *r, size_t end, size_t from)
@@ -226,6 +244,9 @@ take_login(struct redactor *r, size_t end, size_t from)
 		v.from++;
 	bool is_id = num_parse_u64(find_part(r->s, from, v.from), UINT64_MAX, &n);
 	v.from += v.from < v.to;
+	/* Half of a pair of quotes is not left alone. */
+	if (v.from < v.to && has_quote(find_part(r->s, from, v.to)))
+		v.from = from;
 	struct str password = find_part(r->s, v.from, v.to);
 	if (!is_variable(password) &&
 	    !(is_id && num_parse_u64(password, UINT64_MAX, &n)))
