@@ -8,12 +8,23 @@
 
 #include "conf/conf.h"
 #include "conf/describe.h"
+#include "conf/exec.h"
 #include "conf/policy.h"
 #include "conf/risk.h"
 #include "conf/who.h"
 
 static const char seed[] =
-	"listeners: [{name: a, kind: proxy, address: '127.0.0.1:3128'}]\n"
+	"listeners: [{name: a, kind: proxy, address: '127.0.0.1:3128'}, "
+	"{name: e, kind: opensandbox, address: '127.0.0.1:8090'}]\n"
+	"servers: [{name: os, url: 'http://127.0.0.1', key: k, tier: high, "
+	"endpoints: [10.0.0.0/8], network: n}]\n"
+	"exec: {images: ['sg/*'], volumes: ['/d/**', 'pvc:t*'], labels: {team: x}, "
+	"env_deny: [A*], login_ports: [8080], policy: p, approval_webhook: c, "
+	"placement: [{tier: high, images: ['s*'], entrypoints: ['a *'], agents: [a], "
+	"users: [u], labels: {k: v}, network: ['*.n'], volumes: true, memory_over: 1, "
+	"cpu_over: 1, risk: medium}, {tier: high}], warm: [{name: w, tier: high, size: "
+	"1, image: i, entrypoint: [t], env: {E: v}, limits: {cpu: 1}}], jwt: [{issuer: "
+	"i, audience: a, jwks_connector: c, jwks_path: /k, tenant: t}]}\n"
 	"resolver: {servers: [127.0.0.53], hosts: {a.test: 10.0.0.1}}\n"
 	"vault: {sources: [{name: bao, url: 'https://bao.test', "
 	"auth: {kind: approle, role: r, secret: t}, "
@@ -114,6 +125,93 @@ ask_stores(const struct image *im, struct buf *b)
 }
 
 static void
+ask_placement(const struct image *im, struct buf *b)
+{
+	const struct exec_pair label = { STR("k"), STR("v") };
+	const struct str hosts[] = { STR("a.n"), STR("*.n") };
+	struct exec_shape s = { .image = STR("sg/a"),
+				.entrypoint = STR("a b"),
+				.agent = STR("a"),
+				.user = STR("u"),
+				.labels = &label,
+				.labels_n = 1,
+				.hosts = hosts,
+				.hosts_n = COUNT_OF(hosts),
+				.memory = 2,
+				.cpu_milli = 1001,
+				.has_volumes = true,
+				.risk = RISK_HIGH };
+	size_t n;
+
+	struct exec_placing p = exec_place_tier(im, &s);
+	(void)image_exec_placements(im, &n);
+	need(p.tier < EXEC_TIERS && (p.rule < n || p.rule == EXEC_NO_RULE));
+	exec_put_placing(b, im, &p);
+	s.labels_n = 0;
+	(void)exec_place_tier(im, &s);
+	s.hosts_n = 0;
+	s.image = STR("x");
+	(void)exec_place_tier(im, &s);
+}
+
+static void
+ask_lists(const struct image *im)
+{
+	(void)exec_image_allowed(im, STR("sg/a"));
+	(void)exec_volume_allowed(im, EXEC_VOLUME_HOST, STR("/d/e"));
+	(void)exec_volume_allowed(im, EXEC_VOLUME_CLAIM, STR("t"));
+	(void)exec_env_denied(im, STR("ABC"));
+	(void)exec_login_goes_on(im, 8080);
+	(void)exec_needs_approval(im, RISK_MEDIUM);
+	need(!exec_image_allowed(im, STR("a b")) && !exec_image_allowed(im, STR("")));
+	need(!exec_volume_allowed(im, EXEC_VOLUME_HOST, STR("/d/../e")));
+	need(!exec_volume_allowed(im, EXEC_VOLUME_HOST, STR("/d/\x7f")));
+	need(!exec_volume_allowed(im, EXEC_VOLUME_HOST, STR("d")));
+	need(exec_env_denied(im, STR("EXECD_ENVS")) && exec_env_denied(im, STR("A=B")));
+}
+
+static void
+put_words(const struct image *im, struct buf *b, uint32_t first, uint32_t n)
+{
+	for (uint32_t i = first; i < first + n; i++)
+		buf_put(b, image_word(im, i));
+}
+
+static void
+ask_exec(const struct image *im, struct buf *b)
+{
+	const struct addr metadata = { 4, { 169, 254, 169, 254 } };
+	const struct addr inside = { 4, { 10, 0, 0, 1 } };
+	size_t n, connectors_n;
+	const struct image_exec *e = image_exec(im);
+	const struct image_exec_server *s = image_exec_servers(im, &n);
+
+	(void)image_connectors(im, &connectors_n);
+	need(e->webhook == CONNECTOR_NONE || e->webhook < connectors_n);
+	put_words(im, b, e->labels, e->labels_n);
+	for (size_t i = 0; i < n; i++) {
+		need(s[i].connector < connectors_n && s[i].weight > 0);
+		need(image_exec_server_of(im, s[i].connector) != NULL);
+		need(!exec_endpoint_allowed(im, &s[i], &metadata));
+		(void)exec_endpoint_allowed(im, &s[i], &inside);
+		buf_put(b, image_str(im, s[i].network));
+	}
+	(void)image_exec_server_by_name(im, STR("os"));
+	const struct image_exec_warm *w = image_exec_warms(im, &n);
+	for (size_t i = 0; i < n; i++) {
+		need(w[i].env_n % 2 == 0 && w[i].limits_n % 2 == 0);
+		put_words(im, b, w[i].entrypoint, w[i].entrypoint_n);
+		put_words(im, b, w[i].env, w[i].env_n);
+		put_words(im, b, w[i].limits, w[i].limits_n);
+	}
+	const struct image_exec_jwt *j = image_exec_jwts(im, &n);
+	for (size_t i = 0; i < n; i++)
+		buf_put(b, image_str(im, j[i].jwks));
+	ask_placement(im, b);
+	ask_lists(im);
+}
+
+static void
 ask_policies(const struct image *im, struct buf *b)
 {
 	size_t n;
@@ -176,6 +274,7 @@ ask_all(const struct image *im)
 	image_put_rule(&b, im, UINT32_MAX);
 	ask_policies(im, &b);
 	ask_risk(&b, im);
+	ask_exec(im, &b);
 	need(who_new(&t) == ST_OK);
 	if (who_set_image(t, im) == ST_OK)
 		while (who_next(t, &at) != NULL)
