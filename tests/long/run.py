@@ -359,8 +359,9 @@ def main():
         print("\n".join(soak.figures), flush=True)
         faults += soak.faults
     if "power" in parts:
-        done = subprocess.run([options.bin.resolve() / "test_vault_power"], env={**os.environ, "SG_POWER": "30"}, timeout=3600)
-        faults += ["power"] if done.returncode else []
+        for name in ("test_vault_power", "test_brain_store_power"):
+            done = subprocess.run([options.bin.resolve() / name], env={**os.environ, "SG_POWER": "30"}, timeout=3600)
+            faults += [f"power: {name}"] if done.returncode else []
     if "fuzz" in parts:
         faults += fuzz(options.bin.resolve(), seconds * 0.5)
     for fault in faults:

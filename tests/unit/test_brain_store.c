@@ -367,53 +367,54 @@ what_was_killed_while_it_was_made_is_told_and_still_known(void **state)
 
 /* What no code of ours does. */
 
+static const char *const bad_changes[] = {
+	"UPDATE sandboxes SET user = x'42'",
+	"UPDATE sandboxes SET tenant = x'42'",
+	"UPDATE sandboxes SET user = NULL, tenant = NULL",
+	"UPDATE sandboxes SET user = NULL, tenant = NULL, reuse = 0, reuse_key "
+	"= x'',"
+	" upstream = NULL, state = 0",
+	"UPDATE owned SET user = x'42'",
+	"DELETE FROM owned",
+	"DELETE FROM sandboxes",
+	"INSERT INTO owned SELECT server, upstream, tenant, x'42', 1 FROM "
+	"owned",
+	"UPDATE sandboxes SET upstream = x'99'",
+	"UPDATE sandboxes SET id = zeroblob(29)",
+	"UPDATE sandboxes SET upstream = NULL",
+	"UPDATE sandboxes SET state = 8",
+	"UPDATE sandboxes SET state = 4",
+	"UPDATE sandboxes SET tier = 2",
+	"UPDATE sandboxes SET reuse = 0",
+	"UPDATE sandboxes SET state = 'running'",
+	/* its upstream again, as a warm one and as another's */
+	"INSERT INTO sandboxes(id, server, upstream, agent, session, task,"
+	" on_behalf_of, tier, state, reuse, reuse_key, shape, created_s, "
+	"expires_s,"
+	" used_s, request) SELECT zeroblob(29), server, upstream, x'', x'', "
+	"x'', x'',"
+	" 0, 2, 0, x'', shape, 1, 1, 1, x'' FROM sandboxes",
+	"INSERT INTO sandboxes(id, server, upstream, tenant, user, agent, "
+	"session,"
+	" task, on_behalf_of, tier, state, reuse, reuse_key, shape, created_s,"
+	" expires_s, used_s, request) SELECT zeroblob(29), server, upstream, "
+	"tenant,"
+	" x'42', x'', x'', x'', x'', 0, 2, 0, x'', shape, 1, 1, 1, x''"
+	" FROM sandboxes",
+};
+
 static void
 the_tables_refuse_what_would_give_a_sandbox_away(void **state)
 {
-	static const char *const bad[] = {
-		"UPDATE sandboxes SET user = x'42'",
-		"UPDATE sandboxes SET tenant = x'42'",
-		"UPDATE sandboxes SET user = NULL, tenant = NULL",
-		"UPDATE sandboxes SET user = NULL, tenant = NULL, reuse = 0, reuse_key "
-		"= x'',"
-		" upstream = NULL, state = 0",
-		"UPDATE owned SET user = x'42'",
-		"DELETE FROM owned",
-		"DELETE FROM sandboxes",
-		"INSERT INTO owned SELECT server, upstream, tenant, x'42', 1 FROM "
-		"owned",
-		"UPDATE sandboxes SET upstream = x'99'",
-		"UPDATE sandboxes SET id = zeroblob(29)",
-		"UPDATE sandboxes SET upstream = NULL",
-		"UPDATE sandboxes SET state = 8",
-		"UPDATE sandboxes SET state = 4",
-		"UPDATE sandboxes SET tier = 2",
-		"UPDATE sandboxes SET reuse = 0",
-		"UPDATE sandboxes SET state = 'running'",
-		/* its upstream again, as a warm one and as another's */
-		"INSERT INTO sandboxes(id, server, upstream, agent, session, task,"
-		" on_behalf_of, tier, state, reuse, reuse_key, shape, created_s, "
-		"expires_s,"
-		" used_s, request) SELECT zeroblob(29), server, upstream, x'', x'', "
-		"x'', x'',"
-		" 0, 2, 0, x'', shape, 1, 1, 1, x'' FROM sandboxes",
-		"INSERT INTO sandboxes(id, server, upstream, tenant, user, agent, "
-		"session,"
-		" task, on_behalf_of, tier, state, reuse, reuse_key, shape, created_s,"
-		" expires_s, used_s, request) SELECT zeroblob(29), server, upstream, "
-		"tenant,"
-		" x'42', x'', x'', x'', x'', 0, 2, 0, x'', shape, 1, 1, 1, x''"
-		" FROM sandboxes",
-	};
 	struct bench *b = *state;
 	struct brain_claim c = bench_claim("ann", "s1");
 	struct brain_sandbox x = bench_take(b, &c, BRAIN_NEW);
 
 	assert_int_equal(brain_store_made(b->s, x.id, STR("standard"), STR("u1"), 0),
 			 ST_OK);
-	for (size_t i = 0; i < COUNT_OF(bad); i++) {
-		if (sql_exec(brain_store_db(b->s), bad[i]) == ST_OK)
-			fail_msg("%s", bad[i]);
+	for (size_t i = 0; i < COUNT_OF(bad_changes); i++) {
+		if (sql_exec(brain_store_db(b->s), bad_changes[i]) == ST_OK)
+			fail_msg("%s", bad_changes[i]);
 	}
 	bench_check(brain_store_db(b->s));
 	assert_int_equal(brain_store_gone(b->s, x.id, BENCH_NOW), ST_OK);
