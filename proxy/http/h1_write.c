@@ -47,8 +47,9 @@ put_connection(struct buf *b, const struct h1_frame *f, bool keeps_te)
 	if (!f->is_upgrade && !f->is_close && !keeps_te)
 		return;
 	buf_put(b, STR("Connection: "));
+	/* In this case of letters: there are peers who compare it so. */
 	if (f->is_upgrade)
-		buf_put(b, STR("upgrade"));
+		buf_put(b, STR("Upgrade"));
 	else if (f->is_close)
 		buf_put(b, STR("close"));
 	if (keeps_te && (f->is_upgrade || f->is_close))

@@ -32,8 +32,8 @@ struct place_wish {
 	struct str key, bearer, capability; /* as sent; empty: none */
 	struct str authority;               /* by which the caller reached us */
 	struct str on_behalf_of, session, task, idempotency;
-	struct str reuse;   /* X-Sandgate-Reuse, as sent */
-	struct str request; /* X-Request-ID, of every answer */
+	struct str reuse;                       /* X-Sandgate-Reuse, as sent */
+	struct str request;                     /* X-Request-ID, of every answer */
 	struct str sandbox, id, query, expires; /* of the route */
 	struct str peer;                        /* address:port, for the ledger */
 	struct str body;                        /* JSON, checked for its form */

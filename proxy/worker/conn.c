@@ -130,6 +130,7 @@ conn_close(struct conn *c)
 	if (c->limit != NULL)
 		limit_release(&w->limits, c->limit);
 	c->limit = NULL;
+	limit_peer_leave(c->peer);
 	limits_leave(&w->limits);
 	stats_add(w->role.stats, STAT_OPEN, -1);
 	list_remove(&c->link);

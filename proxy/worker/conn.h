@@ -10,6 +10,7 @@
  *	veil      what is inside that TLS has a conn of its own, veil.h
  *	tunnel    carried unread
  *	visit     HTTP requests, visit_start()
+ *	exec_in   the first bytes on an execution listener
  *
  * conn_take() makes a new owner: the old one's done() runs at once, its memory lives to
  * the end of the loop's turn, and it never touches the conn afterwards.  conn_close()
@@ -34,7 +35,9 @@ struct conn_owner {
 	void (*resume)(struct conn *c);
 };
 
-enum conn_way { CONN_TRANSPARENT, CONN_PROXY, CONN_CONNECT, CONN_SOCKS };
+/* CONN_EXEC: a caller of OpenSandbox's APIs.  It is no sandbox: limit stays NULL, and each
+ * request says for itself who asks. */
+enum conn_way { CONN_TRANSPARENT, CONN_PROXY, CONN_CONNECT, CONN_SOCKS, CONN_EXEC };
 
 /* In which words a refusal can be told just now. */
 enum conn_form {
@@ -61,14 +64,15 @@ struct conn {
 	uint8_t way;         /* enum conn_way; moves PROXY -> CONNECT | SOCKS */
 	uint8_t form;        /* enum conn_form */
 	uint32_t by_token;   /* what login_check() compares; 0: known by the socket */
-	bool is_pinned;  /* dest is the CONNECT or SOCKS target: all names must equal it
+	bool is_pinned; /* dest is the CONNECT or SOCKS target: all names must equal it
 			  */
-	bool is_own;     /* the gateway's own pages */
-	bool is_counted; /* limit->open has it */
-	bool is_pending; /* limit->pending has it */
-	bool is_lent;    /* another process holds the socket: close() ends nothing */
-	bool is_tls;     /* it came to its listener by TLS */
-	bool is_reset;   /* closed by conn_reset(): what was sent is not all */
+	bool is_own;    /* the gateway's own pages */
+	struct limit_peer *peer; /* of CONN_EXEC: what its address has open */
+	bool is_counted;         /* limit->open has it */
+	bool is_pending;         /* limit->pending has it */
+	bool is_lent;  /* another process holds the socket: close() ends nothing */
+	bool is_tls;   /* it came to its listener by TLS */
+	bool is_reset; /* closed by conn_reset(): what was sent is not all */
 	bool is_closed;
 	void (*ended)(void *ctx, bool is_reset); /* who carries its bytes hears that */
 	void *ended_ctx;

@@ -8,9 +8,13 @@
 #include "proxy/io/synth.h"
 #include "proxy/worker/conn.h"
 #include "proxy/worker/deny.h"
+#include "proxy/worker/exec_in.h"
 #include "proxy/worker/peek.h"
 #include "proxy/worker/porch.h"
 #include "proxy/worker/proxy_in.h"
+
+/* One address: at most this part of all connections. */
+enum { EXEC_PEER_SHARE = 4 };
 
 /* Where a transparent connection was meant to go. */
 static enum status
@@ -196,6 +200,24 @@ conn_begin_proxy(struct conn *c, const struct who *who)
 		proxy_in_start(c, (struct str){ 0 });
 }
 
+/* Callers share what all listeners may have open; one address gets a part of that. */
+static void
+conn_begin_exec(struct conn *c, const struct sockaddr_storage *peer)
+{
+	uint64_t all = worker_option(c->w, OPT_LIMIT_ALL_CONNECTIONS);
+	struct addr a;
+	uint16_t port;
+
+	if (!addr_from_sockaddr((const struct sockaddr *)peer, &a, &port))
+		deny_because(c, ST_SYSTEM);
+	else if (!limit_peer_admit(&c->w->limits, &a, all / EXEC_PEER_SHARE, &c->peer))
+		deny_because(c, ST_LIMIT_CONNECTIONS);
+	else if (has_tls(c))
+		porch_start(c);
+	else
+		exec_in_start(c);
+}
+
 void
 conn_begin(struct worker *w, int fd, const struct conn_entry *e)
 {
@@ -203,6 +225,10 @@ conn_begin(struct worker *w, int fd, const struct conn_entry *e)
 
 	if (c == NULL)
 		return;
+	if (e->way == CONN_EXEC) {
+		conn_begin_exec(c, e->peer);
+		return;
+	}
 	const struct who *who = who_by_peer(w->role.who, fd, e->peer);
 	if (e->way == CONN_TRANSPARENT)
 		conn_begin_transparent(c, who);

@@ -9,7 +9,7 @@
 #include "proxy/io/ask.h"
 #include "proxy/io/sock.h"
 
-enum { DIAL_TEXT_MAX = 64, DIAL_BODY_MAX = 512 };
+enum { DIAL_TEXT_MAX = 64, DIAL_BODY_MAX = 512, DIAL_REACH_MAX = 1024 };
 
 struct dial {
 	struct worker *w;
@@ -130,34 +130,40 @@ on_answer(void *ctx, enum status st, struct ask_msg *m)
 }
 
 static enum status
+ask_body(struct dial *d, const struct conn *c, enum ask ask, const struct buf *body)
+{
+	enum status st = body->st;
+
+	if (st == ST_OK)
+		st = ask_call(d->line, ask,
+			      ASK_LOAD(str_of(body->p, body->len), &c->who_fd, 1),
+			      on_answer, d, &d->seq);
+	return st == ST_NOMEM || st == ST_OK ? st : ST_NO_DIALER;
+}
+
+static enum status
 dial_ask(struct dial *d, const struct conn *c, enum policy_way way)
 {
-	struct buf host, body;
-	enum status st;
+	CLEANUP(buf_done) struct buf host = { 0 };
+	CLEANUP(buf_done) struct buf body = { 0 };
 
 	buf_init(&host, DEST_NAME_MAX + 8);
 	buf_init(&body, DIAL_BODY_MAX);
 	dest_put_host(&host, &d->dest);
+	if (host.st != ST_OK)
+		return host.st;
 	wire_put_str(&body, str_of(host.p, host.len));
 	buf_put_u16(&body, d->dest.port);
 	buf_put_u8(&body, (uint8_t)way);
-	st = host.st != ST_OK ? host.st : body.st;
-	if (st == ST_OK)
-		st = ask_call(d->line, ASK_DIAL,
-			      ASK_LOAD(str_of(body.p, body.len), &c->who_fd, 1),
-			      on_answer, d, &d->seq);
-	buf_done(&host);
-	buf_done(&body);
-	return st == ST_NOMEM || st == ST_OK ? st : ST_NO_DIALER;
+	return ask_body(d, c, ASK_DIAL, &body);
 }
 
-enum status
-dial_start(struct conn *c, const struct dest *dest, enum policy_way way, dial_fn fn,
-	   void *ctx, struct dial **ret_dial)
+static enum status
+dial_new(struct conn *c, const struct dest *dest, dial_fn fn, void *ctx,
+	 struct dial **ret_dial)
 {
 	struct worker *w = c->w;
 	struct dial *d;
-	enum status st;
 
 	/* The row comes with the connection; without a ledger there is none. */
 	if (!role_has_ledger(&w->role))
@@ -174,15 +180,49 @@ dial_start(struct conn *c, const struct dest *dest, enum policy_way way, dial_fn
 	d->dest = *dest;
 	d->fd = -1;
 	d->rule = RULE_NONE;
-	st = dial_ask(d, c, way);
+	*ret_dial = d;
+	return ST_OK;
+}
+
+/* st: whether it was asked. */
+static enum status
+dial_begun(struct dial *d, enum status st, struct dial **ret_dial)
+{
 	if (st != ST_OK) {
 		free(d);
 		return st;
 	}
 	d->is_asked = true;
-	stats_add(w->role.stats, STAT_DIALS, 1);
+	stats_add(d->w->role.stats, STAT_DIALS, 1);
 	*ret_dial = d;
 	return ST_OK;
+}
+
+enum status
+dial_start(struct conn *c, const struct dest *dest, enum policy_way way, dial_fn fn,
+	   void *ctx, struct dial **ret_dial)
+{
+	struct dial *d;
+	enum status st = dial_new(c, dest, fn, ctx, &d);
+
+	return st == ST_OK ? dial_begun(d, dial_ask(d, c, way), ret_dial) : st;
+}
+
+enum status
+dial_reach(struct conn *c, const struct dial_reach *to, dial_fn fn, void *ctx,
+	   struct dial **ret_dial)
+{
+	CLEANUP(buf_done) struct buf body = { 0 };
+	struct dial *d;
+	enum status st = dial_new(c, to->dest, fn, ctx, &d);
+
+	if (st != ST_OK)
+		return st;
+	buf_init(&body, DIAL_REACH_MAX);
+	wire_put_str(&body, to->server);
+	wire_put_str(&body, to->host);
+	buf_put_u16(&body, to->dest->port);
+	return dial_begun(d, ask_body(d, c, ASK_REACH, &body), ret_dial);
 }
 
 void

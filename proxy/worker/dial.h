@@ -23,6 +23,14 @@ typedef void (*dial_fn)(void *ctx, const struct dial_result *r);
 /* ST_NO_DIALER when there is no line. */
 enum status dial_start(struct conn *c, const struct dest *d, enum policy_way way,
 		       dial_fn fn, void *ctx, struct dial **ret_dial) MUSTCHECK;
+/* To an endpoint of a sandbox that control has opened for this caller (ASK_REACH).  All
+ * lives during the call. */
+struct dial_reach {
+	struct str server, host; /* as control named them */
+	const struct dest *dest; /* the same place */
+};
+enum status dial_reach(struct conn *c, const struct dial_reach *to, dial_fn fn,
+		       void *ctx, struct dial **ret_dial) MUSTCHECK;
 void dial_cancel(struct dial *d); /* NULL is fine; fn won't be called */
 
 /* Keep where it went in the exchange, for rows. */

@@ -93,6 +93,14 @@ set_options(const struct worker *w, int fd)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &stalled, sizeof(stalled));
 }
 
+static enum conn_way
+way_of(uint8_t kind)
+{
+	if (kind == LISTENER_OPENSANDBOX)
+		return CONN_EXEC;
+	return kind == LISTENER_PROXY ? CONN_PROXY : CONN_TRANSPARENT;
+}
+
 static void
 door_open(struct door *d)
 {
@@ -104,8 +112,7 @@ door_open(struct door *d)
 	if (d->index != CONN_ATTACHED) {
 		if (d->index >= n)
 			return; /* of a policy that isn't in force yet */
-		d->way = all[d->index].kind == LISTENER_PROXY ? CONN_PROXY
-							      : CONN_TRANSPARENT;
+		d->way = (uint8_t)way_of(all[d->index].kind);
 	}
 	set_options(w, d->fd);
 	st = listen_new(w->loop, d->fd, w->role.stats, on_accepted, d, &d->listen);

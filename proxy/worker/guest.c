@@ -26,6 +26,8 @@ guest_of_link(struct list *link)
 bool
 guest_is_wanted(const struct visit *v)
 {
+	if (v->c->way == CONN_EXEC)
+		return false; /* control finds out, request by request */
 	return v->c->limit == NULL || v->barred != ST_OK;
 }
 

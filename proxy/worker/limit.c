@@ -57,14 +57,40 @@ limit_fill(struct limit *l, const struct image *im, const struct who *w)
 	l->max = *image_limits(im, w->limits);
 }
 
-struct limit_bucket *
-limits_stranger(struct limits *all, const struct addr *a)
+static size_t
+slot_of(const struct limits *all, const struct addr *a)
 {
 	struct str net = str_of(a->b, a->family == 4 ? 4 : 8);
 	/* Where we lie in memory is nobody's to know. */
 	uint64_t salt = (uint64_t)(uintptr_t)all;
 
-	return &all->strangers[num_hash(net, salt) % LIMIT_STRANGERS];
+	return num_hash(net, salt) % LIMIT_STRANGERS;
+}
+
+struct limit_bucket *
+limits_stranger(struct limits *all, const struct addr *a)
+{
+	return &all->strangers[slot_of(all, a)];
+}
+
+bool
+limit_peer_admit(struct limits *all, const struct addr *a, size_t max,
+		 struct limit_peer **ret_p)
+{
+	struct limit_peer *p = &all->peers[slot_of(all, a)];
+
+	if (p->open >= max)
+		return false;
+	p->open++;
+	*ret_p = p;
+	return true;
+}
+
+void
+limit_peer_leave(struct limit_peer *p)
+{
+	if (p != NULL)
+		p->open--;
 }
 
 enum status

@@ -36,9 +36,14 @@ struct limit {
 
 enum { LIMIT_STRANGERS = 256 };
 
+struct limit_peer { /* connections of callers from an address; some share one */
+	size_t open;
+};
+
 struct limits {
 	/* Of addresses that no sandbox is known by; some share one. */
 	struct limit_bucket strangers[LIMIT_STRANGERS];
+	struct limit_peer peers[LIMIT_STRANGERS];
 	struct map by_id;
 	struct list records; /* struct limit */
 	size_t open;         /* connections of all, known or not yet known */
@@ -53,6 +58,11 @@ void limits_leave(struct limits *all);
 
 /* What is left for an address; of IPv6, for its /64. */
 struct limit_bucket *limits_stranger(struct limits *all, const struct addr *a);
+
+/* One connection more of this address (of IPv6, its /64).  False: max are open. */
+bool limit_peer_admit(struct limits *all, const struct addr *a, size_t max,
+		      struct limit_peer **ret_p) MUSTCHECK;
+void limit_peer_leave(struct limit_peer *p); /* NULL is fine */
 
 /* The record of this sandbox, made if need be, held until limit_release().  ST_NOMEM,
  * ST_TOO_BIG. */

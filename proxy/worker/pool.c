@@ -110,6 +110,8 @@ fits(const struct kept *k, const struct pool_key *key)
 	if (k->handle != key->handle || k->generation != key->generation ||
 	    k->connector != key->connector)
 		return false;
+	if (k->is_exec != key->is_exec || (k->is_exec && k->conn != key->conn))
+		return false;
 	if (k->connector != CONNECTOR_NONE)
 		return k->conn == key->conn;
 	if (key->is_ws && !k->leg->takes_ws)
@@ -188,6 +190,7 @@ pool_add(struct pool *p, const struct pool_key *key, pool_make_fn make,
 	k->generation = key->generation;
 	k->dest = *key->dest;
 	k->is_https = key->is_https;
+	k->is_exec = key->is_exec;
 	k->connector = key->connector;
 	k->conn = key->conn;
 	list_append(&p->ready, &k->link);

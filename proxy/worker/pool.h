@@ -21,11 +21,12 @@ struct pool_key {
 	uint64_t generation; /* of the policy by which the host is, or was, asked for */
 	const struct dest *dest;
 	bool is_https;
-	bool is_ws; /* a WebSocket is asked for */
+	bool is_ws;   /* a WebSocket is asked for */
+	bool is_exec; /* an endpoint of a sandbox, for this connection's caller alone */
 	/* A lane serves one connection of a sandbox, wherever its requests go.
 	 * CONNECTOR_NONE: none of this. */
 	uint32_t connector;
-	uint64_t conn; /* conn.serial */
+	uint64_t conn; /* conn.serial, of lanes and endpoints */
 };
 
 struct kept {
@@ -35,7 +36,7 @@ struct kept {
 	uint32_t handle;
 	uint64_t generation; /* of the policy under which it was dialled */
 	struct dest dest;
-	bool is_https;
+	bool is_https, is_exec;
 	uint32_t connector;
 	uint64_t conn;
 	char address[56], country[4];

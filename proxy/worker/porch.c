@@ -82,7 +82,7 @@ on_shaken(void *ctx, enum status st)
 	c->form = FORM_CLOSE; /* TLS has told it, in its own words */
 	if (st == ST_OK) {
 		c->is_tls = true;
-		if (str_eq(stream_alpn(&p->stream), STR("h2")))
+		if (c->way == CONN_EXEC || str_eq(stream_alpn(&p->stream), STR("h2")))
 			visit_start_stream(c, &p->stream);
 		else
 			veil_start(c, &p->stream);

@@ -2,7 +2,7 @@
 
 #include "proxy/base/num.h"
 #include "proxy/io/ask.h"
-#include "proxy/worker/turn_in.h"
+#include "proxy/worker/exec.h"
 
 static uint64_t
 now(const struct turn *t)
@@ -51,7 +51,9 @@ want(struct turn *t)
 static enum status
 count_up(struct turn *t)
 {
-	uint64_t max = worker_option(t->c->w, OPT_LIMIT_BODY), came = t->up.counted;
+	uint64_t max = turn_is_exec(t) ? exec_body_max(t)
+				       : worker_option(t->c->w, OPT_LIMIT_BODY);
+	uint64_t came = t->up.counted;
 	enum status st;
 
 	t->up.counted = 0;
@@ -215,7 +217,7 @@ turn_new(struct visit *v, struct side *front)
 	arena_init(&t->arena, TURN_ARENA_MAX);
 	ring_init(&t->up.held, TURN_SIEVE_MAX);
 	ring_init(&t->down.held, TURN_SIEVE_MAX);
-	t->needs = exchange_needs();
+	t->needs = turn_is_exec(t) ? NEEDS_NOTHING : exchange_needs();
 	t->since_ms = t->begun_ms = now(t);
 	list_append(&v->turns, &t->link);
 	front->events = &front_events;
@@ -231,6 +233,7 @@ turn_over(struct turn *t)
 	if (t->state == TURN_CARRY)
 		stats_add(t->c->w->role.stats, STAT_TUNNELS_OPEN, -1);
 	turn_to(t, TURN_OVER);
+	exec_over(t);
 	dial_cancel(t->dial);
 	reach_cancel(t->reach);
 	lane_cancel(t->lane);
@@ -275,7 +278,8 @@ turn_judge(struct turn *t)
 	/* They count the rules and connectors of the old policy. */
 	t->x.rule = RULE_NONE;
 	t->x.connector = CONNECTOR_NONE;
-	if (t->state == TURN_CARRY)
+	/* Whose request it is, is not the policy's to say. */
+	if (t->state == TURN_CARRY && !turn_is_exec(t))
 		turn_carry_judge(t);
 }
 
@@ -330,5 +334,7 @@ turn_tick(struct turn *t)
 		tick_forward(t, now(t) - t->since_ms);
 	} else if (t->state == TURN_CARRY) {
 		turn_carry_tick(t);
+	} else {
+		exec_tick(t);
 	}
 }

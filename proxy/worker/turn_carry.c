@@ -1,5 +1,5 @@
 #include "proxy/worker/deny.h"
-#include "proxy/worker/turn_in.h"
+#include "proxy/worker/exec.h"
 
 static uint64_t
 now(const struct turn *t)
@@ -15,6 +15,7 @@ turn_carry(struct turn *t, struct side_msg *m)
 
 	t->response = t->x.response = m->head;
 	t->x.http_status = 101;
+	exec_accept(t, m->head);
 	turn_to(t, TURN_CARRY);
 	t->is_answered = true;
 	t->up = (struct sieve){ .held = t->up.held };
@@ -28,6 +29,7 @@ void
 turn_carry_body(struct turn *t, bool is_response, struct str view)
 {
 	t->since_ms = now(t);
+	exec_watch(t, is_response, view);
 	if (is_response) {
 		t->x.bytes_down += view.n;
 		t->down.counted += view.n;
@@ -83,7 +85,8 @@ row(struct turn *t)
 {
 	uint64_t bytes = t->x.bytes_up + t->x.bytes_down;
 
-	if (bytes == t->rowed_bytes ||
+	/* One row says how it ended; it has no rule to tell. */
+	if (turn_is_exec(t) || bytes == t->rowed_bytes ||
 	    now(t) - t->rowed_ms < worker_option(t->c->w, OPT_LEDGER_PERIOD))
 		return ST_OK;
 	t->rowed_ms = now(t);

@@ -1,4 +1,4 @@
-#include "proxy/worker/turn_in.h"
+#include "proxy/worker/exec.h"
 
 static void
 go_on(struct turn *t, enum phase phase)
@@ -9,6 +9,16 @@ go_on(struct turn *t, enum phase phase)
 		turn_forward(t);
 	else
 		turn_reply_begin(t);
+}
+
+/* No sandbox, so no policy and no filter of one: control has judged. */
+static void
+go_on_exec(struct turn *t, enum phase phase)
+{
+	if (phase == PHASE_OPEN)
+		exec_forward(t);
+	else
+		exec_respond(t);
 }
 
 /* A filter answers in place of the host: that goes into the ledger as a page does. */
@@ -56,6 +66,10 @@ void
 turn_chain(struct turn *t, enum phase phase)
 {
 	conn_refresh(t->c, &t->x);
+	if (turn_is_exec(t)) {
+		go_on_exec(t, phase);
+		return;
+	}
 	turn_went(t, phase, exchange_run(&t->x, phase));
 }
 
@@ -128,6 +142,7 @@ turn_put_body(struct turn *t, bool is_response, struct str piece, bool is_last)
 		if (st != ST_OK)
 			return st;
 	}
+	exec_watch(t, is_response, pass);
 	if (is_response)
 		t->x.bytes_down += pass.n;
 	else

@@ -36,6 +36,8 @@ struct sieve {
 	const struct head *trailers;
 };
 
+struct exec; /* what is different on an execution listener, exec.h */
+
 struct turn {
 	struct list link; /* visit->turns */
 	struct visit *v;
@@ -57,7 +59,8 @@ struct turn {
 	struct reach *reach;    /* TLS with the host that was dialled */
 	struct lane_call *lane; /* being opened */
 	struct head lane_trailers;
-	uint32_t ask_seq; /* the ledger is asked for a page; 0: it isn't */
+	struct exec *exec; /* NULL on other listeners, and before the head is there */
+	uint32_t ask_seq;  /* the ledger is asked for a page; 0: it isn't */
 	uint64_t body_bytes;
 	uint64_t rowed_ms, rowed_bytes; /* CARRY: the last row */
 	uint32_t interim;
@@ -126,6 +129,8 @@ void turn_answer(struct turn *t, uint16_t status, const char *type, struct str b
 void turn_break(struct turn *t, enum status why);
 void turn_end_exchange(struct turn *t, enum status why);
 void turn_drop_leg(struct turn *t);
+/* An answer of our own, and the end of the turn; the exchange has ended. */
+void turn_say(struct turn *t, struct side_msg *m, struct str body);
 
 /* page.c: http://sandgate.internal/ */
 bool page_is_ours(const struct dest *d);

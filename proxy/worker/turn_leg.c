@@ -1,7 +1,7 @@
 #include <string.h>
 
+#include "proxy/worker/exec.h"
 #include "proxy/worker/pool.h"
-#include "proxy/worker/turn_in.h"
 
 /* A leg is there: the last word of the chain, then the head goes. */
 static void
@@ -17,14 +17,16 @@ opened(struct turn *t, const struct kept *k)
 static struct pool_key
 key_of(const struct turn *t)
 {
-	return (struct pool_key){ .handle = t->c->limit->handle,
-				  .generation = t->generation,
-				  .dest = &t->uri.dest,
-				  .is_https = t->is_https,
-				  .is_ws = t->is_ws,
-				  .connector =
-					  t->is_lane ? t->x.connector : CONNECTOR_NONE,
-				  .conn = t->c->serial };
+	return (struct pool_key){
+		.handle = t->c->limit != NULL ? t->c->limit->handle : HANDLE_NONE,
+		.generation = t->generation,
+		.dest = &t->uri.dest,
+		.is_https = t->is_https,
+		.is_ws = t->is_ws,
+		.connector = t->is_lane ? t->x.connector : CONNECTOR_NONE,
+		.is_exec = turn_is_exec(t),
+		.conn = t->c->serial
+	};
 }
 
 static void
@@ -120,6 +122,8 @@ lane_opened(void *ctx, enum status st, int fd)
 static enum status
 make(struct turn *t)
 {
+	if (turn_is_exec(t))
+		return exec_dial(t, dialed);
 	if (t->is_lane)
 		return lane_open(t->c, t->x.connector, lane_opened, t, &t->lane);
 	return dial_start(t->c, &t->uri.dest, WAY_HTTP, dialed, t, &t->dial);

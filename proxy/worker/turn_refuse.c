@@ -1,6 +1,6 @@
 #include "proxy/http/h1_write.h"
 #include "proxy/worker/deny.h"
-#include "proxy/worker/turn_in.h"
+#include "proxy/worker/exec.h"
 
 void
 turn_drop_leg(struct turn *t)
@@ -21,6 +21,10 @@ turn_end_exchange(struct turn *t, enum status why)
 	t->has_exchange = false;
 	if (t->x.reason == ST_OK)
 		t->x.reason = why;
+	if (turn_is_exec(t)) {
+		exec_ended(t, why);
+		return;
+	}
 	conn_refresh(t->c, &t->x);
 	exchange_done(&t->x);
 }
@@ -37,9 +41,8 @@ turn_break(struct turn *t, enum status why)
 	side_abort(front, why);
 }
 
-/* One answer of our own, and the end of the turn. */
-static void
-say(struct turn *t, struct side_msg *m, struct str body)
+void
+turn_say(struct turn *t, struct side_msg *m, struct str body)
 {
 	struct side *front = t->front;
 	struct head *h = m->head;
@@ -72,6 +75,10 @@ turn_refuse(struct turn *t, enum status why)
 	struct head h;
 	struct str text;
 
+	if (turn_is_exec(t)) {
+		exec_refuse(t, why);
+		return;
+	}
 	if (t->is_answered || !t->has_exchange) {
 		turn_break(t, why);
 		return;
@@ -96,7 +103,7 @@ turn_refuse(struct turn *t, enum status why)
 	if (st != ST_OK || buf_finish(&body, &text) != ST_OK)
 		turn_break(t, why);
 	else
-		say(t, &m, text);
+		turn_say(t, &m, text);
 }
 
 void
@@ -117,5 +124,5 @@ turn_answer(struct turn *t, uint16_t status, const char *type, struct str body)
 	    head_add(&h, STR("Cache-Control"), STR("no-store")) != ST_OK)
 		turn_break(t, ST_NOMEM);
 	else
-		say(t, &m, body);
+		turn_say(t, &m, body);
 }

@@ -1,4 +1,4 @@
-#include "proxy/worker/turn_in.h"
+#include "proxy/worker/exec.h"
 
 static uint64_t
 now(const struct turn *t)
@@ -48,9 +48,15 @@ turn_reply_begin(struct turn *t)
 			      .is_whole = t->reply_ends,
 			      .is_last = t->is_last || !t->up.is_over };
 
+	bool ends = t->reply_ends;
+
 	t->is_answered = true;
-	side_put_head(t->front, &m);
-	if (t->reply_ends)
+	if (exec_is_streaming(t))
+		t->reply_ends =
+			false; /* another head went before: its end is to come */
+	else
+		side_put_head(t->front, &m);
+	if (ends)
 		put_down(t, (struct str){ "", 0 }, true);
 }
 

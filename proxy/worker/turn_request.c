@@ -1,6 +1,6 @@
 #include "proxy/http/ws.h"
+#include "proxy/worker/exec.h"
 #include "proxy/worker/login.h"
-#include "proxy/worker/turn_in.h"
 
 static bool
 same_dest(const struct dest *a, const struct dest *b)
@@ -68,6 +68,10 @@ static void
 judge(struct turn *t)
 {
 	turn_describe(t);
+	if (turn_is_exec(t)) {
+		exec_begin(t);
+		return;
+	}
 	enum status st = check(t);
 	if (st != ST_OK) {
 		if (t->uri.dest.port != 0)
@@ -145,7 +149,9 @@ turn_on_body(void *ctx, struct str view)
 	struct turn *t = ctx;
 
 	t->up.counted += view.n;
-	if (t->state == TURN_CARRY)
+	if (exec_gathers(t))
+		exec_gather(t, view);
+	else if (t->state == TURN_CARRY)
 		turn_carry_body(t, false, view);
 	else
 		put_up(t, view, false);
@@ -157,7 +163,9 @@ turn_on_end(void *ctx, const struct head *trailers)
 	struct turn *t = ctx;
 
 	t->up.trailers = t->x.trailers = trailers;
-	if (t->state == TURN_CARRY)
+	if (exec_gathers(t))
+		exec_gathered(t);
+	else if (t->state == TURN_CARRY)
 		turn_carry_end(t, false);
 	else
 		put_up(t, (struct str){ "", 0 }, true);

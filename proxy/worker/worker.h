@@ -34,6 +34,8 @@ struct worker {
 	uint64_t serial;        /* of the last of them */
 	struct list lane_lines; /* to connector processes, lane.h */
 	struct ask_rate rejoin; /* how often super is asked for another of those */
+	uint64_t tickets;       /* of requests to control, the last one */
+	size_t exec_gathered;   /* bytes of their bodies that are held */
 	struct limits limits;
 	struct pool *pool;
 	struct synth *synth;

@@ -138,12 +138,12 @@ an_upgrade_goes_on_only_when_asked(void **state)
 	expect_request(
 		in, &f,
 		"GET /ws HTTP/1.1\r\nHost: ok.test\r\nSec-WebSocket-Version: 13\r\n"
-		"Upgrade: websocket\r\nConnection: upgrade\r\n\r\n");
+		"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
 	expect_response(
-		"HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
+		"HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
 		METHOD_GET, &f,
 		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
-		"Connection: upgrade\r\n\r\n");
+		"Connection: Upgrade\r\n\r\n");
 }
 
 static void

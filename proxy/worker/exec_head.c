@@ -1,0 +1,225 @@
+/* exec_private: what fields say, and which of them go on. */
+#include "proxy/worker/exec_private.h"
+
+enum { KEY_MAX = 1024, BEARER_MAX = 8192, NAMING_MAX = 512 };
+
+/* A field that counts comes once: readers choose differently between two. */
+static enum status
+only(const struct head *h, const char *name, size_t max, struct str *ret_value)
+{
+	struct str value = { 0 };
+
+	for (size_t i = 0; i < h->fields_len; i++) {
+		if (!head_same_name(h->fields[i].name, str_from(name)))
+			continue;
+		if (value.p != NULL || h->fields[i].value.n > max)
+			return ST_BAD_HEADER;
+		value = h->fields[i].value;
+	}
+	*ret_value = value.p == NULL ? (struct str){ "", 0 } : value;
+	return ST_OK;
+}
+
+static struct str
+bearer_of(struct str value)
+{
+	struct str scheme = str_cut(&value, ' ');
+
+	if (!str_ieq(scheme, STR("bearer")) || value.p == NULL)
+		return (struct str){ "", 0 };
+	return str_trim(value);
+}
+
+enum status
+exec_head_read(const struct head *h, struct exec_asked *ret_a)
+{
+	struct exec_asked a;
+	const struct {
+		const char *name;
+		size_t max;
+		struct str *to;
+	} fields[] = {
+		{ "OPEN-SANDBOX-API-KEY", KEY_MAX, &a.key },
+		{ "Authorization", BEARER_MAX, &a.bearer },
+		{ "X-Sandgate-Capability", 2048, &a.capability },
+		{ "X-Sandgate-On-Behalf-Of", NAMING_MAX, &a.on_behalf_of },
+		{ "X-Sandgate-Session", NAMING_MAX, &a.session },
+		{ "X-Sandgate-Task", NAMING_MAX, &a.task },
+		{ "X-Sandgate-Reuse", NAMING_MAX, &a.reuse },
+		{ "Idempotency-Key", NAMING_MAX, &a.idempotency },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(fields); i++) {
+		enum status st = only(h, fields[i].name, fields[i].max, fields[i].to);
+		if (st != ST_OK)
+			return st;
+	}
+	a.bearer = bearer_of(a.bearer);
+	*ret_a = a;
+	return ST_OK;
+}
+
+bool
+exec_head_id(const struct head *h, struct str *ret_id)
+{
+	struct str id;
+
+	if (only(h, "X-Request-ID", EXEC_REQUEST_ID_MAX, &id) != ST_OK || id.n == 0)
+		return false;
+	for (size_t i = 0; i < id.n; i++)
+		if (!ascii_is_alpha(id.p[i]) && !ascii_is_digit(id.p[i]) &&
+		    id.p[i] != '-' && id.p[i] != '_' && id.p[i] != '.')
+			return false;
+	*ret_id = id;
+	return true;
+}
+
+enum status
+exec_head_authority(const struct head *h, bool is_https, struct str *ret_authority)
+{
+	const struct field *host = head_get(h, TOKEN_HOST);
+	uint16_t port = is_https ? 443 : 80;
+	struct dest by_host, by_target;
+	struct uri u;
+
+	if (host == NULL || head_count(h, TOKEN_HOST) != 1)
+		return ST_BAD_HOST;
+	enum status st = dest_from_authority_single(host->value, port, &by_host);
+	if (st == ST_OK && !str_starts(h->target, STR("/"))) {
+		st = uri_parse(h->method_id, h->target, &u);
+		by_target = u.dest;
+		if (st == ST_OK && (u.form != URI_ABSOLUTE || is_https))
+			st = ST_BAD_TARGET;
+		if (st == ST_OK && (by_target.port != by_host.port ||
+				    !dest_same_host(&by_target, &by_host)))
+			st = ST_MISMATCH;
+	}
+	if (st == ST_OK)
+		*ret_authority = host->value;
+	return st;
+}
+
+/* As head_same_name(), for what a name begins with. */
+static bool
+begins(struct str name, const char *with)
+{
+	struct str prefix = str_from(with);
+
+	return name.n >= prefix.n && head_same_name(str_head(name, prefix.n), prefix);
+}
+
+static bool
+is_among(struct str name, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (head_same_name(name, str_from(names[i])))
+			return true;
+	return false;
+}
+
+/* Ours, OpenSandbox's own, and what tells where a request came from. */
+static bool
+is_stopped(struct str name)
+{
+	static const char *const names[] = {
+		"OPEN-SANDBOX-API-KEY",
+		"OPEN-SANDBOX-CLIENT-IP",
+		"OPEN-SANDBOX-INGRESS",
+		"X-EXECD-ACCESS-TOKEN",
+		"OPENSANDBOX-EGRESS-AUTH",
+		"OpenSandbox-Secure-Access",
+		"OpenSandbox-Ingress-To",
+		"OpenSandbox-Access-Renew",
+		"Forwarded",
+		"X-Real-IP",
+	};
+
+	return is_among(name, names, COUNT_OF(names)) || begins(name, "X-Sandgate-") ||
+	       begins(name, "X-Forwarded-");
+}
+
+static bool
+is_login(struct str name)
+{
+	static const char *const names[] = { "Authorization", "Cookie" };
+
+	return is_among(name, names, COUNT_OF(names));
+}
+
+static bool
+is_given(const struct place_answer *a, struct str name)
+{
+	for (size_t i = 0; i < a->fields_n; i++)
+		if (head_same_name(name, a->fields[i].name))
+			return true;
+	return false;
+}
+
+/* An event is shown when it happens, and read along with: not packed. */
+static bool
+is_of_events(const struct exec_route *r, const struct field *f)
+{
+	return r->answer == EXEC_ANSWER_EVENTS && f->token == TOKEN_ACCEPT_ENCODING;
+}
+
+/* Terminals are read along with, which compression would end. */
+static bool
+is_of_terminals(const struct exec_route *r, const struct field *f)
+{
+	return r->class == EXEC_CLASS_PTY && f->token == TOKEN_SEC_WEBSOCKET_EXTENSIONS;
+}
+
+static bool
+goes_up(const struct exec_route *r, const struct place_answer *a, const struct field *f)
+{
+	bool is_app = r->op == EXEC_OP_APP;
+
+	if (is_stopped(f->name) || is_given(a, f->name))
+		return false;
+	if (is_login(f->name) && !(is_app && a->keeps_login))
+		return false;
+	/* The server behind us knows none; an application may. */
+	if (!is_app && head_same_name(f->name, STR("Idempotency-Key")))
+		return false;
+	return !is_of_events(r, f) && !is_of_terminals(r, f);
+}
+
+enum status
+exec_head_up(struct head *to, const struct head *from, const struct exec_route *r,
+	     const struct place_answer *a)
+{
+	struct arena *arena = to->arena;
+	enum status st = ST_OK;
+
+	*to = *from;
+	to->arena = arena;
+	to->fields = NULL;
+	to->fields_len = to->fields_cap = 0;
+	for (size_t i = 0; st == ST_OK && i < from->fields_len; i++) {
+		const struct field *f = &from->fields[i];
+		if (goes_up(r, a, f))
+			st = head_add_view(to, f->token, f->name, f->value);
+	}
+	if (st == ST_OK && r->answer == EXEC_ANSWER_EVENTS)
+		st = head_add(to, STR("Accept-Encoding"), STR("identity"));
+	return st;
+}
+
+enum status
+exec_head_down(struct head *h, const struct place_answer *a, struct str request_id)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < h->fields_len; i++) {
+		struct str name = h->fields[i].name;
+		if (!is_given(a, name) && !begins(name, "X-Sandgate-") &&
+		    !is_among(name,
+			      (const char *const[]){ "X-EXECD-ACCESS-TOKEN",
+						     "OPENSANDBOX-EGRESS-AUTH",
+						     "OPEN-SANDBOX-API-KEY" },
+			      3))
+			h->fields[kept++] = h->fields[i];
+	}
+	h->fields_len = kept;
+	return head_set(h, STR("X-Request-ID"), request_id);
+}

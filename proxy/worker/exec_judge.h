@@ -1,0 +1,30 @@
+#ifndef PROXY_WORKER_EXEC_JUDGE_H
+#define PROXY_WORKER_EXEC_JUDGE_H
+/*
+ * exec_judge: what a request to run, write or delete something says, how sensitive that
+ * is by the rules of risk (conf/risk.h), and what the ledger and an approver are told of
+ * it.  Reads bodies and queries as execd does; what it could read in two ways is refused.
+ */
+#include "conf/risk.h"
+#include "proxy/http/exec_route.h"
+#include "proxy/io/exec_note.h"
+
+enum { EXEC_TEXT_MAX = 4096, EXEC_HASH = 32 };
+
+struct exec_judged {
+	struct risk_answer answer; /* the worst of all its parts */
+	struct exec_note note;     /* begun; more may be put */
+	struct buf text;           /* what would be done, redacted and cut */
+	uint8_t hash[EXEC_HASH];   /* of route and body, whole */
+};
+
+/*
+ * Without a body (body.p == NULL) the query alone is looked at.  ST_BAD_JSON,
+ * ST_BAD_TARGET; ST_TOO_BIG: too many values.  *j is zeroed, and whatever comes of it the
+ * caller's to end.
+ */
+enum status exec_judge(const struct image *im, const struct exec_route *r,
+		       struct str body, struct exec_judged *j) MUSTCHECK;
+void exec_judged_done(struct exec_judged *j);
+
+#endif

@@ -1,0 +1,46 @@
+#ifndef PROXY_WORKER_EXEC_JUDGE_IN_H
+#define PROXY_WORKER_EXEC_JUDGE_IN_H
+/* exec_judge_in: one request on its way through exec_judge*.c. */
+#include "proxy/base/jtree.h"
+#include "proxy/worker/exec_judge.h"
+
+enum {
+	NAMES_MAX = 256, /* of variables, paths and commands that a row may list */
+	SPACE_MAX = 64 * 1024,
+};
+
+struct names {
+	struct str all[NAMES_MAX];
+	size_t n;
+};
+
+struct judge {
+	const struct image *im;
+	const struct exec_route *route;
+	struct exec_judged *out;
+	struct arena tree; /* what the body says, while it is looked at */
+	struct buf text;
+	struct names paths, commands;
+	size_t looked;
+};
+
+/* The worst of all that is asked counts. */
+void judge_ask(struct judge *j, const struct risk_question *q);
+void judge_unreadable(struct judge *j);
+/* For the one who has to allow it: the beginning is enough, the hash is of all. */
+void judge_show(struct judge *j, struct str s, char behind);
+struct str judge_shown(const struct judge *j, size_t begun);
+void judge_add_name(struct names *to, struct str s);
+void judge_note_names(struct judge *j, const char *key, const struct names *names);
+enum status judge_member(const struct jnode *o, const char *name,
+			 const struct jnode **ret_n) MUSTCHECK;
+
+/* exec_judge_run.c: command, argv, code: whatever of them is there is run. */
+enum status judge_run(struct judge *j, const struct jnode *root) MUSTCHECK;
+/* Commands that execd runs before, and besides, what a sandbox is for. */
+enum status judge_lifecycle(struct judge *j, const struct jnode *root) MUSTCHECK;
+
+/* exec_judge_file.c: which files; root may be NULL. */
+enum status judge_paths(struct judge *j, const struct jnode *root) MUSTCHECK;
+
+#endif

@@ -1,0 +1,177 @@
+/* exec_judge: what runs. */
+#include "proxy/base/num.h"
+#include "proxy/worker/exec_judge_in.h"
+
+enum { ARGV_MAX = 1024 };
+
+/* One command; false: not all of its parts are strings. */
+static bool
+argv_of(struct judge *j, const struct jnode *n, struct risk_question *q)
+{
+	struct str *argv = arena_alloc(&j->tree, ARGV_MAX * sizeof *argv);
+
+	if (argv == NULL)
+		return false;
+	q->kind = RISK_ARGV;
+	q->argv = argv;
+	for (const struct jnode *it = n->first; it != NULL; it = it->next) {
+		if (it->kind != JTREE_STRING || q->argv_n == ARGV_MAX)
+			return false;
+		argv[q->argv_n++] = it->text;
+		judge_show(j, it->text, it->next != NULL ? ' ' : '\n');
+	}
+	if (q->argv_n > 0)
+		judge_ask(j, q);
+	return true;
+}
+
+/* A command line, or its words; null is none. */
+static bool
+command_of(struct judge *j, const struct jnode *n, struct risk_question *q)
+{
+	*q = (struct risk_question){ .kind = RISK_COMMAND, .text = n->text };
+	if (n->kind == JTREE_ARRAY)
+		return argv_of(j, n, q);
+	if (n->kind != JTREE_STRING)
+		return n->kind == JTREE_LITERAL;
+	judge_show(j, n->text, '\n');
+	judge_ask(j, q);
+	return true;
+}
+
+static enum status
+env_names(struct judge *j, const struct jnode *root)
+{
+	struct names *names = arena_alloc(&j->tree, sizeof *names);
+	const struct jnode *env;
+	enum status st = judge_member(root, "envs", &env);
+
+	if (names == NULL)
+		return ST_NOMEM;
+	if (st != ST_OK || env == NULL || env->kind != JTREE_OBJECT)
+		return st;
+	for (const struct jnode *it = env->first; it != NULL; it = it->next)
+		judge_add_name(names, it->key);
+	judge_note_names(j, "env", names);
+	return ST_OK;
+}
+
+static bool
+note_plain(struct judge *j, const char *name, const struct jnode *n)
+{
+	uint64_t v = 0;
+
+	if (n == NULL || n->kind == JTREE_LITERAL)
+		return true;
+	if (n->kind == JTREE_STRING)
+		exec_note_text(&j->out->note, name, n->text);
+	else if (n->kind == JTREE_NUMBER && num_parse_strict(n->text, INT32_MAX, &v))
+		exec_note_number(&j->out->note, name, (int64_t)v);
+	else
+		return false;
+	return true;
+}
+
+static enum status
+plain_members(struct judge *j, const struct jnode *root)
+{
+	static const char *const names[] = { "cwd", "uid", "gid" };
+
+	for (size_t i = 0; i < COUNT_OF(names); i++) {
+		const struct jnode *n;
+		enum status st = judge_member(root, names[i], &n);
+		if (st == ST_OK && !note_plain(j, names[i], n))
+			st = ST_BAD_JSON;
+		if (st != ST_OK)
+			return st;
+	}
+	return env_names(j, root);
+}
+
+static enum status
+code_of(struct judge *j, const struct jnode *root)
+{
+	const struct jnode *context, *language, *code;
+	struct risk_question q = { .kind = RISK_CODE };
+	enum status st = judge_member(root, "context", &context);
+
+	if (st == ST_OK)
+		st = judge_member(context != NULL ? context : root, "language",
+				  &language);
+	if (st == ST_OK)
+		st = judge_member(root, "code", &code);
+	if (st != ST_OK || code == NULL || code->kind == JTREE_LITERAL)
+		return st;
+	if (code->kind != JTREE_STRING)
+		return ST_BAD_JSON;
+	if (language != NULL && language->kind == JTREE_STRING)
+		q.language = language->text;
+	q.text = code->text;
+	exec_note_text(&j->out->note, "language", q.language);
+	exec_note_text(&j->out->note, "code", q.text);
+	judge_show(j, q.text, '\n');
+	judge_ask(j, &q);
+	return ST_OK;
+}
+
+enum status
+judge_run(struct judge *j, const struct jnode *root)
+{
+	static const char *const names[] = { "command", "argv" };
+
+	for (size_t i = 0; i < COUNT_OF(names); i++) {
+		const struct jnode *n;
+		struct risk_question q;
+		enum status st = judge_member(root, names[i], &n);
+		if (st != ST_OK)
+			return st;
+		if (n == NULL)
+			continue;
+		if (!command_of(j, n, &q))
+			return ST_BAD_JSON;
+		exec_note_text(&j->out->note, names[i], q.text);
+		if (q.argv_n > 0)
+			exec_note_argv(&j->out->note, names[i], q.argv, q.argv_n);
+	}
+	enum status st = code_of(j, root);
+	return st == ST_OK ? plain_members(j, root) : st;
+}
+
+static enum status
+life_command(struct judge *j, const struct jnode *of)
+{
+	const struct jnode *n;
+	struct risk_question q;
+	size_t begun = j->text.len;
+	enum status st = judge_member(of, "command", &n);
+
+	if (st != ST_OK || n == NULL)
+		return st;
+	if (!command_of(j, n, &q))
+		return ST_BAD_JSON;
+	struct str copy = arena_copy(&j->tree, judge_shown(j, begun));
+	if (copy.p == NULL)
+		return ST_NOMEM;
+	judge_add_name(&j->commands, copy);
+	return ST_OK;
+}
+
+enum status
+judge_lifecycle(struct judge *j, const struct jnode *root)
+{
+	const struct jnode *life, *start, *periodic = NULL;
+	enum status st = judge_member(root, "lifecycle", &life);
+
+	if (st == ST_OK)
+		st = judge_member(life, "preStart", &start);
+	if (st == ST_OK)
+		st = judge_member(life, "periodic", &periodic);
+	if (st == ST_OK)
+		st = life_command(j, start);
+	if (st == ST_OK && periodic != NULL && periodic->kind == JTREE_ARRAY)
+		for (const struct jnode *it = periodic->first;
+		     st == ST_OK && it != NULL; it = it->next)
+			st = life_command(j, it);
+	judge_note_names(j, "lifecycle", &j->commands);
+	return st;
+}

@@ -1,0 +1,237 @@
+/* What a request to run something says, by the shipped rules of risk. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proxy/worker/exec_judge.h"
+#include "tests/unit/risk_files.h"
+
+#define EXECD "/v1/sandboxes/sb-1/proxy/44772"
+
+static const struct image *image;
+
+static int
+begin(void **state)
+{
+	image = *state = risk_image_shipped();
+	return 0;
+}
+
+static int
+end(void **state)
+{
+	image_close(*state);
+	return 0;
+}
+
+static enum status
+judge(const char *request, struct str body, struct exec_judged *j)
+{
+	struct str target = str_from(request), method = str_cut(&target, ' ');
+	struct exec_route r;
+
+	memset(j, 0, sizeof *j);
+	assert_int_equal(exec_route_read(method_of(method), target, &r), ST_OK);
+	return exec_judge(image, &r, body, j);
+}
+
+static void
+expect(const char *request, const char *body, const char *text, const char *note)
+{
+	CLEANUP(exec_judged_done) struct exec_judged j;
+
+	if (judge(request, body == NULL ? (struct str){ 0 } : str_from(body), &j) !=
+	    ST_OK)
+		fail_msg("%s %s", request, body);
+	assert_string_equal(j.text.len == 0 ? "" : buf_cstr(&j.text), text);
+	struct str got = exec_note_end(&j.note);
+	if (memmem(got.p, got.n, note, strlen(note)) == NULL)
+		fail_msg("%s: %.*s", request, STR_ARG(got));
+}
+
+static void
+what_is_run_is_told(void **state)
+{
+	(void)state;
+	expect("POST " EXECD "/command", "{\"command\":\"ls -l\",\"cwd\":\"/src\"}",
+	       "ls -l", "\"command\":\"ls -l\",\"cwd\":\"/src\"");
+	expect("POST " EXECD "/command", "{\"argv\":[\"ls\",\"a b\"]}", "ls a b",
+	       "\"argv\":[\"ls\",\"a b\"]");
+	expect("POST " EXECD "/command", "{\"command\":null}", "", "command.run");
+	expect("POST " EXECD "/session/s1/run", "{\"command\":\"id\"}", "id",
+	       "\"command\":\"id\"");
+	expect("POST " EXECD "/code",
+	       "{\"context\":{\"language\":\"python\"},\"code\":\"1+1\"}", "1+1",
+	       "\"language\":\"python\",\"code\":\"1+1\"");
+	expect("POST " EXECD "/command",
+	       "{\"command\":\"id\",\"uid\":7,\"envs\":{\"A\":\"secret\",\"B\":\"x\"}}",
+	       "id", "\"uid\":7,\"env\":[\"A\",\"B\"]");
+	expect("POST " EXECD "/pty", "{\"command\":\"bash\"}", "bash",
+	       "\"command\":\"bash\"");
+}
+
+static void
+which_files_are_told_as_they_are_called(void **state)
+{
+	(void)state;
+	expect("GET " EXECD "/files/download?path=/a%20b&limit=3", NULL, "/a b",
+	       "\"paths\":[\"/a b\"]");
+	expect("DELETE " EXECD "/files?path=/a&path=/b", NULL, "/a\n/b",
+	       "\"paths\":[\"/a\",\"/b\"]");
+	expect("POST " EXECD "/files/mv", "[{\"src\":\"/a\",\"dest\":\"/b\"}]",
+	       "/a\n/b", "\"paths\":[\"/a\",\"/b\"]");
+	expect("POST " EXECD "/files/permissions", "{\"/a\":{\"mode\":644}}", "/a",
+	       "\"paths\":[\"/a\"]");
+	expect("POST " EXECD "/directories", "{\"/d\":{}}", "/d", "\"paths\":[\"/d\"]");
+}
+
+static void
+commands_of_a_create_are_read_and_nothing_else_of_it(void **state)
+{
+	(void)state;
+	expect("POST /sandboxes",
+	       "{\"image\":{\"uri\":\"x\"},\"env\":{\"A\":\"b\"},\"lifecycle\":"
+	       "{\"preStart\":{\"command\":[\"sh\",\"-c\",\"id\"]},"
+	       "\"periodic\":[{\"command\":[\"date\"]}]}}",
+	       "sh -c id\ndate", "\"lifecycle\":[\"sh -c id\",\"date\"]");
+	expect("POST /sandboxes", "{\"image\":{\"uri\":\"x\"}}", "", "sandbox.create");
+}
+
+static void
+the_worst_part_decides(void **state)
+{
+	static const struct {
+		const char *request, *body;
+		enum risk_level want;
+	} rows[] = {
+		{ "POST " EXECD "/command", "{\"command\":\"ls\"}", RISK_LOW },
+		{ "POST " EXECD "/command", "{\"command\":\"rm -rf /\"}", RISK_HIGH },
+		{ "POST " EXECD "/command", "{\"argv\":[\"rm\",\"-rf\",\"/\"]}",
+		  RISK_HIGH },
+		{ "POST " EXECD "/session/s/run", "{\"command\":\"ls; rm -rf /\"}",
+		  RISK_HIGH },
+		{ "POST " EXECD "/code",
+		  "{\"language\":\"bash\",\"code\":\"rm -rf /\"}", RISK_HIGH },
+		{ "POST " EXECD "/v1/isolated/session/s/run",
+		  "{\"code\":\"rm -rf /\",\"context\":{\"language\":\"sh\"}}",
+		  RISK_HIGH },
+		{ "DELETE " EXECD "/directories?path=/tmp/a&path=/etc/passwd", NULL,
+		  RISK_HIGH },
+		{ "DELETE " EXECD "/files?path=%2Fetc%2Fpasswd", NULL, RISK_HIGH },
+		{ "POST " EXECD "/files/mv",
+		  "[{\"src\":\"/tmp/x\",\"dest\":\"/etc/passwd\"}]", RISK_HIGH },
+		{ "POST " EXECD "/files/replace", "{\"/etc/passwd\":{}}", RISK_HIGH },
+		{ "POST /v1/sandboxes",
+		  "{\"lifecycle\":{\"periodic\":[{},{\"command\":[\"rm\",\"-rf\","
+		  "\"/\"]}]}}",
+		  RISK_HIGH },
+		{ "POST " EXECD "/newer/route", NULL, RISK_HIGH },
+		{ "GET " EXECD "/ping", NULL, RISK_LOW },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		CLEANUP(exec_judged_done) struct exec_judged j;
+		struct str body = rows[i].body == NULL ? (struct str){ 0 }
+						       : str_from(rows[i].body);
+		if (judge(rows[i].request, body, &j) != ST_OK ||
+		    j.answer.level != rows[i].want)
+			fail_msg("%s %s: %s", rows[i].request, rows[i].body,
+				 risk_level_word(j.answer.level));
+	}
+}
+
+static void
+what_execd_could_read_in_another_way_is_refused(void **state)
+{
+	static const char *const bodies[] = {
+		"{\"command\":\"ls\",\"Command\":\"rm\"}",
+		"{\"COMMAND\":\"rm\"}",
+		"{\"command\":\"ls\",\"command\":\"rm\"}",
+		"{\"command\":{}}",
+		"{\"argv\":[\"ls\",7]}",
+		"{\"argv\":[\"ls\",null]}",
+		"{\"code\":[\"x\"]}",
+		"{\"uid\":\"a\",\"uid\":1}",
+		"{\"uid\":1e9}",
+		"{\"command\":\"ls\"} {}",
+		"{\"command\":\"a\\u0000\"}",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(bodies); i++) {
+		CLEANUP(exec_judged_done) struct exec_judged j;
+		if (judge("POST " EXECD "/command", str_from(bodies[i]), &j) !=
+		    ST_BAD_JSON)
+			fail_msg("%s", bodies[i]);
+	}
+}
+
+static void
+an_approval_is_for_one_route_and_one_body(void **state)
+{
+	static const struct {
+		const char *request, *body;
+	} rows[] = {
+		{ "POST " EXECD "/command", "{\"command\":\"ls\"}" },
+		{ "POST " EXECD "/command", "{\"command\":\"ls\" }" },
+		{ "POST " EXECD "/session/a/run", "{\"command\":\"ls\"}" },
+		{ "POST " EXECD "/session/b/run", "{\"command\":\"ls\"}" },
+		{ "DELETE " EXECD "/files?path=/a", NULL },
+		{ "DELETE " EXECD "/files?path=/b", NULL },
+	};
+	uint8_t seen[COUNT_OF(rows)][EXEC_HASH];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		CLEANUP(exec_judged_done) struct exec_judged j;
+		struct str body = rows[i].body == NULL ? (struct str){ 0 }
+						       : str_from(rows[i].body);
+		assert_int_equal(judge(rows[i].request, body, &j), ST_OK);
+		memcpy(seen[i], j.hash, EXEC_HASH);
+		for (size_t k = 0; k < i; k++)
+			assert_memory_not_equal(seen[i], seen[k], EXEC_HASH);
+	}
+}
+
+static void
+a_text_that_is_shown_has_no_secret_and_an_end(void **state)
+{
+	CLEANUP(exec_judged_done) struct exec_judged j;
+	CLEANUP(buf_done) struct buf body = { 0 };
+
+	(void)state;
+	expect("POST " EXECD "/command",
+	       "{\"command\":\"curl -H 'Authorization: Bearer abcdefgh' x\"}",
+	       "curl -H 'Authorization: Bearer [redacted]' x", "[redacted]");
+	buf_init(&body, 1 << 20);
+	buf_put(&body, STR("{\"command\":\""));
+	for (size_t i = 0; i < 200000; i++)
+		buf_putc(&body, 'a');
+	buf_put(&body, STR("\"}"));
+	assert_int_equal(judge("POST " EXECD "/command", str_of(body.p, body.len), &j),
+			 ST_OK);
+	assert_true(j.text.len <= EXEC_TEXT_MAX);
+	assert_int_equal(j.answer.level, RISK_HIGH);
+	assert_true(exec_note_end(&j.note).n <= ROW_EXEC_MAX);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_run_is_told),
+		cmocka_unit_test(which_files_are_told_as_they_are_called),
+		cmocka_unit_test(commands_of_a_create_are_read_and_nothing_else_of_it),
+		cmocka_unit_test(the_worst_part_decides),
+		cmocka_unit_test(what_execd_could_read_in_another_way_is_refused),
+		cmocka_unit_test(an_approval_is_for_one_route_and_one_body),
+		cmocka_unit_test(a_text_that_is_shown_has_no_secret_and_an_end),
+	};
+
+	return cmocka_run_group_tests(tests, begin, end);
+}
