@@ -87,6 +87,8 @@ void build_servers_gather(struct build *b, const struct node *n, void *ctx);
 /* `exec`, but its options; after connectors and policies, which it names. */
 void build_exec(struct build *b, const struct node *root);
 void build_tier(struct build *b, const struct node *n, uint8_t *ret_tier);
+/* Its roles. */
+void build_admin_roles(struct build *b, const struct node *n, void *ctx);
 void build_risks(struct build *b, const struct node *n, void *ctx);
 /* The rules that come with us, if a listener needs some and nobody wrote any. */
 void build_risks_shipped(struct build *b);

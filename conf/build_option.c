@@ -150,6 +150,7 @@ put_key(struct buf *key, struct str group, struct str name)
 /* Keys of a group that are no single values: read by the functions named here, or after
  * all that they name. */
 static const struct build_field lists[] = {
+	{ "admin.roles", build_admin_roles },
 	{ "resolver.servers", build_resolver },
 	{ "resolver.hosts", build_resolver },
 	{ "upstream_proxy.no_proxy", build_upstream_proxy },

@@ -177,6 +177,17 @@ check_geo(struct build *b)
 		report_error(b->report, b->asn_at, "rules with `asns` need geo.asn_db");
 }
 
+static bool
+has_token_role(const struct build *b)
+{
+	const struct image_admin *a = draft_table(b->draft, IMAGE_ADMINS);
+
+	for (uint32_t i = 0; i < draft_count(b->draft, IMAGE_ADMINS); i++)
+		if (!a[i].has_uid)
+			return true;
+	return false;
+}
+
 static void
 check_admin(struct build *b)
 {
@@ -184,8 +195,10 @@ check_admin(struct build *b)
 	const struct node *n = b->option_nodes[OPT_ADMIN_ADDRESS];
 
 	if (n != NULL && !str_starts(n->text, STR("unix:")) &&
-	    o[OPT_ADMIN_TOKEN_SHA256].text.length == 0)
-		report_error(b->report, n->at, "HOST:PORT needs admin.token_sha256");
+	    o[OPT_ADMIN_TOKEN_SHA256].text.length == 0 && !has_token_role(b))
+		report_error(b->report, n->at,
+			     "HOST:PORT needs admin.token_sha256, or a role with a "
+			     "token");
 }
 
 /* It runs, and refuses all that has a name: nobody means that. */

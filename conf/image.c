@@ -149,6 +149,12 @@ image_text(const struct image *im, enum option opt)
 	return image_str(im, option(im, opt)->text);
 }
 
+const struct image_admin *
+image_admins(const struct image *im, size_t *ret_n)
+{
+	return image_table(im, IMAGE_ADMINS, ret_n);
+}
+
 const struct image_listener *
 image_listeners(const struct image *im, size_t *ret_n)
 {

@@ -66,6 +66,25 @@ struct image_listener {
 	uint32_t names, names_n;
 };
 
+/* Each may what those before it may. */
+enum admin_role {
+	ADMIN_VIEWER,   /* read */
+	ADMIN_APPROVER, /* decide on what waits for a person */
+	ADMIN_OPERATOR, /* everything */
+	ADMIN_ROLES
+};
+
+/* Who asks the gateway: by the user of the process at the other end of the socket, or by a
+ * token. */
+struct image_admin {
+	struct image_ref name;
+	uint8_t token_hash[32]; /* SHA-256; not looked at with has_uid */
+	uint32_t uid;
+	uint8_t has_uid;
+	uint8_t role; /* enum admin_role */
+	uint8_t end[2];
+};
+
 struct image_sandbox {
 	struct image_ref id, user, agent, session, tenant;
 	uint8_t token_hash[32];      /* SHA-256 of the token, all zero: none */
@@ -309,6 +328,8 @@ uint64_t image_number(const struct image *im,
 bool image_flag(const struct image *im, enum option opt);
 struct str image_text(const struct image *im, enum option opt);
 
+/* Of admin.roles; none: who runs the gateway, and the one token, are operators. */
+const struct image_admin *image_admins(const struct image *im, size_t *ret_n);
 const struct image_listener *image_listeners(const struct image *im, size_t *ret_n);
 const struct image_listener *image_listener_by_name(const struct image *im,
 						    struct str name); /* or NULL */

@@ -84,6 +84,19 @@ listeners_fit(const struct image *im)
 }
 
 static bool
+admins_fit(const struct image *im)
+{
+	size_t n;
+	const struct image_admin *a = image_table(im, IMAGE_ADMINS, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!ref_fits(im, a[i].name) || a[i].role >= ADMIN_ROLES ||
+		    a[i].has_uid > 1)
+			return false;
+	return true;
+}
+
+static bool
 sandboxes_fit(const struct image *im)
 {
 	size_t n, sources_n;
@@ -419,10 +432,11 @@ execs_fit(const struct image *im)
 enum status
 image_check(const struct image *im)
 {
-	bool fits = options_fit(im) && listeners_fit(im) && sandboxes_fit(im) &&
-		    policies_fit(im) && rules_fit(im) && words_fit(im) &&
-		    names_fit(im) && slots_fit(im) && connectors_fit(im) &&
-		    stores_fit(im) && risks_fit(im) && execs_fit(im);
+	bool fits = options_fit(im) && listeners_fit(im) && admins_fit(im) &&
+		    sandboxes_fit(im) && policies_fit(im) && rules_fit(im) &&
+		    words_fit(im) && names_fit(im) && slots_fit(im) &&
+		    connectors_fit(im) && stores_fit(im) && risks_fit(im) &&
+		    execs_fit(im);
 
 	return fits ? ST_OK : ST_BAD_MESSAGE;
 }

@@ -257,7 +257,10 @@ static void
 accepted(void *ctx, int fd, const struct sockaddr_storage *peer)
 {
 	struct control *c = ctx;
-	struct admin_conn *a = c->conns_n < CONTROL_CONNS ? calloc(1, sizeof *a) : NULL;
+	uid_t uid = c->admin_is_unix ? peer_uid(fd) : (uid_t)-1;
+	bool is_known = !c->admin_is_unix || auth_knows_uid(c, uid);
+	struct admin_conn *a =
+		is_known && c->conns_n < CONTROL_CONNS ? calloc(1, sizeof *a) : NULL;
 
 	(void)peer;
 	if (a == NULL) {
@@ -265,7 +268,7 @@ accepted(void *ctx, int fd, const struct sockaddr_storage *peer)
 		return;
 	}
 	a->control = c;
-	a->uid = c->admin_is_unix ? peer_uid(fd) : (uid_t)-1;
+	a->uid = uid;
 	arena_init(&a->arena, ARENA_MAX);
 	buf_init(&a->body, CONTROL_BODY_MAX);
 	buf_init(&a->out, OUT_MAX);

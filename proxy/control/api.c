@@ -4,7 +4,8 @@
 
 #include "conf/policy.h"
 #include "proxy/base/num.h"
-#include "proxy/control/control.h"
+#include "proxy/control/approvals.h"
+#include "proxy/control/keys.h"
 #include "proxy/io/sock.h"
 
 /* Small helpers. */
@@ -25,16 +26,15 @@ record(struct admin_conn *a, enum status reason)
 {
 	struct row row = role_row_begin(&a->control->role, ROW_OPERATOR, NULL);
 	struct str name = api_text(a, "name");
-	char user[24], detail[256];
+	char detail[256];
 	int n = snprintf(detail, sizeof detail, "%s%s%.*s", a->word,
 			 name.n > 0 ? " " : "", STR_ARG(str_head(name, 200)));
 
-	(void)snprintf(user, sizeof user, "uid %u", (unsigned)a->uid);
 	row.listener = STR("admin");
 	row.detail = str_of(detail, n < 0 ? 0 : num_min((size_t)n, sizeof detail - 1));
 	row.reason = reason;
 	row.sandbox = api_text(a, "id");
-	row.user = a->control->admin_is_unix ? str_from(user) : STR("token");
+	row.user = str_from(a->name);
 	if (a->wish != 0)
 		row.turn = a->wish;
 	a->wish = row.turn;
@@ -312,13 +312,32 @@ struct api {
 	const char *method, *path;
 	void (*fn)(struct admin_conn *a);
 	bool is_recorded;
+	enum admin_role role; /* the least that may */
 };
 
-#define API(method, path, fn, recorded, what) { #method, path, api_##fn, recorded },
+enum { ROLE_FOR_GET = ADMIN_VIEWER, ROLE_FOR_POST = ADMIN_OPERATOR };
+
+#define API_FOR(role, method, path, fn, recorded, what)                                \
+	{ #method, path, api_##fn, recorded, ADMIN_##role },
+#define API(method, path, fn, recorded, what)                                          \
+	{ #method, path, api_##fn, recorded, (enum admin_role)ROLE_FOR_##method },
 static const struct api apis[] = {
 #include "proxy/control/api.def"
 };
 #undef API
+#undef API_FOR
+
+/* What came without enough of a role is recorded too, if the thing itself would be. */
+static enum status
+admit(struct admin_conn *a, const struct api *api)
+{
+	enum status st = api->is_recorded ? record(a, ST_AGAIN) : ST_OK;
+
+	/* A gateway whose ledger is full must still be stoppable. */
+	if (st != ST_OK && api->fn == api_shutdown)
+		st = ST_OK;
+	return st == ST_OK && a->role < api->role ? ST_ROLE_LOW : st;
+}
 
 void
 api_request(struct admin_conn *a)
@@ -333,9 +352,8 @@ api_request(struct admin_conn *a)
 		if (!str_eq(a->head.method, str_from(api->method)))
 			continue;
 		a->word = api->path + sizeof "/v1/" - 1;
-		st = api->is_recorded ? record(a, ST_AGAIN) : ST_OK;
-		/* A gateway whose ledger is full must still be stoppable. */
-		if (st == ST_OK || api->fn == api_shutdown) {
+		st = admit(a, api);
+		if (st == ST_OK) {
 			api->fn(a);
 			return;
 		}

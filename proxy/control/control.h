@@ -23,7 +23,9 @@ enum {
 	CONTROL_CALLS = 128, /* asks of super that are open */
 };
 
+struct approvals;
 struct control;
+struct brain;
 struct brain_store;
 struct keys;
 
@@ -49,6 +51,8 @@ struct admin_conn { /* one operator's request */
 	int fds[ASK_FDS_MAX]; /* came with the request's bytes */
 	size_t fds_n, sent;
 	uid_t uid; /* of the peer; -1: over TCP, with the token */
+	enum admin_role role;
+	char name[132]; /* of admin.roles, or "uid N", or "token" */
 	bool has_head, is_asked, is_answered;
 	const char *word;     /* the API's row, for the ledger */
 	uint64_t wish;        /* the row that says what was asked for; 0: none */
@@ -77,8 +81,10 @@ struct control {
 	struct map digests;               /* see digest.h */
 	uint64_t failures_ms;             /* failed logins: start of this second */
 	unsigned failures;
-	struct brain_store *store; /* NULL: exec.db can't be used */
-	struct keys *keys;         /* keys.h; NULL: not opened */
+	struct brain *brain; /* brain.h; NULL: no execution request is served */
+	struct brain_store *store;   /* NULL: exec.db can't be used */
+	struct keys *keys;           /* keys.h; NULL: not opened */
+	struct approvals *approvals; /* approvals.h; the same */
 };
 
 /* admin.c: connections */
@@ -94,8 +100,11 @@ struct str api_text(const struct admin_conn *a, const char *key); /* "": none */
 /* Each ends the request, and records the end of what an operator did. */
 void api_refuse(struct admin_conn *a, enum status st, struct str text);
 void api_succeed(struct admin_conn *a, json_t *body);
-/* Authorized, sent by no web page?  ST_OK, or what to refuse with. */
-enum status auth_check(const struct admin_conn *a) MUSTCHECK;
+/* Who is it, and sent by no web page?  ST_OK: a->role and a->name are there; or what to
+ * refuse with. */
+enum status auth_check(struct admin_conn *a) MUSTCHECK;
+/* May somebody of this user connect to the Unix socket at all? */
+bool auth_knows_uid(const struct control *c, uid_t uid);
 
 /* probe.c */
 /* To the process of the connector's group; index: in the image in force.  NULL: none. */

@@ -54,7 +54,20 @@ static const struct row rows[] = {
 	{ "admin: {token_sha256: abc}\n",
 	  "t.yaml:1:23: not a SHA-256: 64 hex digits; make one with `sha256sum`\n" },
 	{ "admin: {address: '127.0.0.1:9000'}\n",
-	  "t.yaml:1:18: HOST:PORT needs admin.token_sha256\n" },
+	  "t.yaml:1:18: HOST:PORT needs admin.token_sha256, or a role with a token\n" },
+	{ "admin: {address: '127.0.0.1:9000', roles: [{uid: 7, name: a, role: "
+	  "viewer}]}\n",
+	  "t.yaml:1:18: HOST:PORT needs admin.token_sha256, or a role with a token\n" },
+	{ "admin: {roles: [{uid: 7, role: viewer}]}\n",
+	  "t.yaml:1:17: `name` is missing\n" },
+	{ "admin: {roles: [{uid: 7, name: a}]}\n", "t.yaml:1:17: `role` is missing\n" },
+	{ "admin: {roles: [{name: a, role: viewer}]}\n",
+	  "t.yaml:1:17: either `uid` or `token_sha256` says who this is\n" },
+	{ "admin: {roles: [{uid: 7, name: a b, role: viewer}]}\n",
+	  "t.yaml:1:32: a name is 1 to 128 letters, digits and -_.@+:|=~\n" },
+	{ "admin: {roles: [{uid: 7, name: a, role: viewer}, {uid: 7, name: b, role: "
+	  "operator}]}\n",
+	  "t.yaml:1:50: another role has this uid, or this token\n" },
 	{ "admin: {address: '0.0.0.0:9000', token_sha256: "
 	  "0123456789012345678901234567890123456789012345678901234567890123}\n",
 	  "t.yaml:1:18: the admin address must be on loopback\n" },
