@@ -175,6 +175,21 @@ check_whole(struct build *b, const struct node *n, const struct jwt_context *c)
 			     "`jwks_connector` and `jwks_path` go together");
 }
 
+/* Which of two would a token be of? */
+static void
+check_twin(struct build *b, const struct node *n, const struct image_exec_jwt *j)
+{
+	const struct image_exec_jwt *all = draft_table(b->draft, IMAGE_EXEC_JWTS);
+
+	for (uint32_t i = 0; i < draft_count(b->draft, IMAGE_EXEC_JWTS); i++)
+		if (j->issuer.length > 0 && all[i].issuer.offset == j->issuer.offset &&
+		    all[i].audience.offset == j->audience.offset) {
+			report_error(b->report, n->at,
+				     "another of `jwt` has this issuer and audience");
+			return;
+		}
+}
+
 static void
 on_jwt(struct build *b, const struct node *n, void *ctx)
 {
@@ -190,6 +205,7 @@ on_jwt(struct build *b, const struct node *n, void *ctx)
 	if (n->kind != NODE_MAP)
 		return;
 	check_whole(b, n, &c);
+	check_twin(b, n, &c.image);
 	if (draft_count(b->draft, IMAGE_EXEC_JWTS) < image_record_max(IMAGE_EXEC_JWTS))
 		(void)draft_add(b->draft, IMAGE_EXEC_JWTS, &c.image);
 }

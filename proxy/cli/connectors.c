@@ -103,7 +103,7 @@ text(const struct image *im, struct image_ref ref)
 	return json_stringn(s.p == NULL ? "" : s.p, s.n);
 }
 
-/* What reads a source of secrets is no company system. */
+/* What reads a source of secrets, or calls an execution server, is no company system. */
 static const char *
 kind_of(const struct image *im, const struct image_connector *k)
 {
@@ -112,6 +112,8 @@ kind_of(const struct image *im, const struct image_connector *k)
 
 	if (image_store_of(im, (uint32_t)(k - all)) != NULL)
 		return "source of secrets";
+	if (image_exec_server_of(im, (uint32_t)(k - all)) != NULL)
+		return "execution server";
 	return auth_kind_word(k->auth.kind);
 }
 

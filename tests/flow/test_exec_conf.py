@@ -31,6 +31,14 @@ def test_the_example_is_without_fault():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_server_is_told_from_a_connector(tmp_path):
+    path = written(tmp_path, FRONT)
+    done = subprocess.run([BIN / "sandgate", "connectors", "list", "-c", path, "--json"],
+                          capture_output=True, text=True, timeout=60)
+    [one] = json.loads(done.stdout)["connectors"]
+    assert (one["auth"], one["group"], one["secret"]) == ("execution server", "server/one", "k")
+
+
 def test_a_named_file_of_keys_is_read_from_where_the_configuration_lies(tmp_path, monkeypatch):
     text = FRONT + "exec: {jwt: [{issuer: i, audience: a, jwks_file: keys/id.json}]}\n"
     path = written(tmp_path, text)

@@ -169,6 +169,9 @@ static const struct row rows[] = {
 	  "" },
 	{ JWT("issuer: i, audience: a"),
 	  "t.yaml:4:14: keys come from one of `jwks_file` and `jwks_connector`\n" },
+	{ JWT("issuer: i, audience: a, jwks_connector: c, jwks_path: /a}, {issuer: i, "
+	      "audience: a, jwks_connector: c, jwks_path: /b") CONNECTOR,
+	  "t.yaml:4:74: another of `jwt` has this issuer and audience\n" },
 	{ JWT("jwks_connector: c") CONNECTOR,
 	  "t.yaml:4:14: `issuer` is missing\n"
 	  "t.yaml:4:14: `audience` is missing: without it tokens for other services "
