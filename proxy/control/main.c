@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "proxy/base/num.h"
-#include "proxy/control/brain_store.h"
+#include "proxy/control/brain.h"
 #include "proxy/control/digest.h"
 #include "proxy/io/sock.h"
 
@@ -15,8 +15,14 @@ line_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 {
 	struct control *c = ctx;
 
+	bool is_exec = m->ask == ASK_PLACE || m->ask == ASK_LEFT || m->ask == ASK_HOLD;
+
 	if (m->ask == ASK_WHO)
 		token_heard(c, line, m);
+	else if (is_exec && c->brain != NULL)
+		brain_heard(c->brain, line, m);
+	else if (m->ask == ASK_PLACE)
+		brain_unserved(c, line, m);
 	else
 		log_error(&c->role.log, "%s is not served", ask_name(m->ask));
 }
@@ -36,6 +42,8 @@ line_lost(void *ctx, struct ask_line *line, enum status why)
 		c->dialer = NULL;
 	if (c->keeper == line)
 		c->keeper = NULL;
+	if (c->brain != NULL)
+		brain_line_lost(c->brain, line);
 	ask_line_free(line);
 }
 
@@ -177,6 +185,8 @@ open_store(struct control *c)
 {
 	enum status st = brain_store_open("exec.db", &c->store);
 
+	if (st == ST_OK)
+		st = brain_open(c);
 	if (st != ST_OK)
 		log_error(&c->role.log,
 			  "control/exec.db: %s: no execution request is served",

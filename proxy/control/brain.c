@@ -1,0 +1,247 @@
+#include "proxy/control/brain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proxy/base/clock.h"
+
+uint64_t
+brain_now_s(void)
+{
+	return clock_wall_us() / 1000000;
+}
+
+/* Tickets. */
+
+struct brain_busy { /* of one sandbox */
+	size_t tickets;
+};
+
+const struct brain_ticket *
+brain_ticket_find(const struct brain *b, const struct ask_line *line, uint64_t number)
+{
+	list_each (it, &b->tickets) {
+		const struct brain_ticket *t = LIST_OF(it, struct brain_ticket, link);
+
+		if (t->line == line && t->number == number)
+			return t;
+	}
+	return NULL;
+}
+
+size_t
+brain_busy(const struct brain *b, struct str id)
+{
+	const struct brain_busy *busy = map_get(&b->busy, id);
+
+	return busy == NULL ? 0 : busy->tickets;
+}
+
+static enum status
+busy_more(struct brain *b, struct str id)
+{
+	struct brain_busy *busy = map_get(&b->busy, id);
+	enum status st;
+
+	if (busy == NULL) {
+		busy = calloc(1, sizeof *busy);
+		st = busy == NULL ? ST_NOMEM : map_put(&b->busy, id, busy);
+		if (st != ST_OK) {
+			free(busy);
+			return st;
+		}
+	}
+	busy->tickets++;
+	return ST_OK;
+}
+
+/* The last use of a sandbox is when the last request that used it ended. */
+static void
+busy_less(struct brain *b, struct str id)
+{
+	struct brain_busy *busy = map_get(&b->busy, id);
+	enum status st = brain_store_touch(b->store, id, brain_now_s());
+
+	if (st != ST_OK && st != ST_NOT_FOUND)
+		log_error(&b->control->role.log, "exec.db: %s", status_code(st));
+	if (busy == NULL || --busy->tickets > 0)
+		return;
+	(void)map_take(&b->busy, id);
+	free(busy);
+}
+
+enum status
+brain_ticket_add(struct brain *b, const struct brain_ticket *t)
+{
+	struct brain_ticket *mine;
+	enum status st;
+
+	if (b->tickets_n >= BRAIN_TICKETS)
+		return ST_LIMIT_CONNECTIONS;
+	if (brain_ticket_find(b, t->line, t->number) != NULL)
+		return ST_BAD_MESSAGE;
+	mine = malloc(sizeof *mine);
+	if (mine == NULL)
+		return ST_NOMEM;
+	st = busy_more(b, str_from(t->id));
+	if (st != ST_OK) {
+		free(mine);
+		return st;
+	}
+	*mine = *t;
+	list_append(&b->tickets, &mine->link);
+	b->tickets_n++;
+	return ST_OK;
+}
+
+static void
+ticket_end(struct brain *b, struct brain_ticket *t)
+{
+	list_remove(&t->link);
+	b->tickets_n--;
+	busy_less(b, str_from(t->id));
+	free(t);
+}
+
+/* For approvals: who asked for what a ticket is. */
+static bool
+who_asks(struct control *c, const struct ask_line *line, uint64_t ticket,
+	 struct approval_wish *ret_w)
+{
+	const struct brain_ticket *t = brain_ticket_find(c->brain, line, ticket);
+
+	if (t == NULL)
+		return false;
+	ret_w->tenant = str_from(t->who.tenant);
+	ret_w->user = str_from(t->who.user);
+	ret_w->agent = str_from(t->who.agent);
+	ret_w->on_behalf_of = str_from(t->who.on_behalf_of);
+	ret_w->session = str_from(t->who.session);
+	ret_w->sandbox = str_from(t->id);
+	return true;
+}
+
+/* Asks of workers. */
+
+static struct brain_turn *
+turn_of(const struct brain *b, const struct ask_line *line, uint64_t ticket)
+{
+	list_each (it, &b->turns) {
+		struct brain_turn *t = LIST_OF(it, struct brain_turn, link);
+
+		if (t->line == line && t->wish.ticket == ticket)
+			return t;
+	}
+	return NULL;
+}
+
+static void
+left(struct brain *b, const struct ask_line *line, struct ask_msg *m)
+{
+	struct wire w = wire_from(m->body);
+	uint64_t number = wire_u64(&w);
+	struct brain_ticket *ticket;
+	struct brain_turn *turn;
+
+	if (wire_end(&w) != ST_OK)
+		return;
+	approvals_left(b->control, line, number);
+	/* The list's own: only who finds may not change it. */
+	ticket = (struct brain_ticket *)(uintptr_t)brain_ticket_find(b, line, number);
+	if (ticket != NULL)
+		ticket_end(b, ticket);
+	turn = turn_of(b, line, number);
+	if (turn != NULL)
+		turn->line = NULL;
+}
+
+static void
+place(struct brain *b, struct ask_line *line, struct ask_msg *m)
+{
+	struct brain_turn *t = NULL;
+	enum status st = brain_turn_new(b, line, m, &t);
+
+	if (st == ST_OK)
+		brain_place(t);
+	else
+		log_error(&b->control->role.log, "PLACE: %s", status_code(st));
+}
+
+void
+brain_heard(struct brain *b, struct ask_line *line, struct ask_msg *m)
+{
+	if (m->ask == ASK_PLACE)
+		place(b, line, m);
+	else if (m->ask == ASK_LEFT)
+		left(b, line, m);
+	else if (m->ask == ASK_HOLD)
+		approvals_heard(b->control, line, m);
+}
+
+void
+brain_line_lost(struct brain *b, const struct ask_line *line)
+{
+	approvals_line_lost(b->control, line);
+	list_each (it, &b->turns) {
+		struct brain_turn *t = LIST_OF(it, struct brain_turn, link);
+
+		if (t->line == line)
+			t->line = NULL;
+	}
+	list_each_safe (it, &b->tickets) {
+		struct brain_ticket *t = LIST_OF(it, struct brain_ticket, link);
+
+		if (t->line == line)
+			ticket_end(b, t);
+	}
+}
+
+/* Birth and death. */
+
+enum status
+brain_open(struct control *c)
+{
+	struct brain *b = calloc(1, sizeof *b);
+	enum status st;
+
+	if (b == NULL)
+		return ST_NOMEM;
+	b->control = c;
+	b->store = c->store;
+	list_init(&b->turns);
+	list_init(&b->tickets);
+	map_init(&b->jobs, BRAIN_JOBS);
+	map_init(&b->busy, BRAIN_TICKETS);
+	map_init(&b->endpoints, BRAIN_ENDPOINTS);
+	map_init(&b->down, BRAIN_SERVERS);
+	c->brain = b;
+	st = keys_open(c, c->store, &c->keys);
+	if (st == ST_OK)
+		st = approvals_open(c, brain_store_db(c->store), who_asks,
+				    &c->approvals);
+	if (st == ST_OK)
+		return ST_OK;
+	brain_close(b);
+	return st;
+}
+
+void
+brain_close(struct brain *b)
+{
+	if (b == NULL)
+		return;
+	brain_turns_close(b);
+	brain_jobs_close(b);
+	list_each_safe (it, &b->tickets)
+		ticket_end(b, LIST_OF(it, struct brain_ticket, link));
+	brain_endpoints_close(b);
+	brain_down_close(b);
+	map_done(&b->busy);
+	map_done(&b->jobs);
+	approvals_close(b->control->approvals);
+	b->control->approvals = NULL;
+	keys_close(b->control->keys);
+	b->control->keys = NULL;
+	b->control->brain = NULL;
+	free(b);
+}

@@ -1,0 +1,290 @@
+#ifndef PROXY_CONTROL_BRAIN_H
+#define PROXY_CONTROL_BRAIN_H
+/*
+ * brain: who may do what with which sandbox, and on which server it is.
+ *
+ *	worker -- PLACE --> turn: principal -> whose -> op -> answer
+ *	                      |          \
+ *	                      |           job: one thing done to one sandbox (pause, resume, ...)
+ *	                      v            v
+ *	                    calls of a server's lifecycle API (call.h)
+ *
+ * A turn is one PLACE until its answer; it may wait for calls and jobs, and lives on when
+ * nobody waits for its answer any more, until what it began is whole.  A job is anybody's:
+ * of one sandbox at most one runs, and who wants another thing waits for its end and looks
+ * again.  A ticket is an answer PLACE_ROUTE that wasn't LEFT: its sandbox is busy.
+ *
+ * What a server says is not trusted: sizes and kinds are checked, ids are opaque.  What the
+ * store says is the truth about ownership and state; a server's word changes the state only.
+ */
+#include <jansson.h>
+
+#include "conf/exec.h"
+#include "conf/policy.h"
+#include "proxy/base/arena.h"
+#include "proxy/base/num.h"
+#include "proxy/control/approvals.h"
+#include "proxy/control/brain_request.h"
+#include "proxy/control/brain_store.h"
+#include "proxy/control/call.h"
+#include "proxy/control/keys.h"
+
+enum {
+	BRAIN_TURNS = 4096, /* open at a time */
+	BRAIN_JOBS = 1024,  /* the same */
+	BRAIN_TICKETS = 65536,
+	BRAIN_ENDPOINTS = 4096, /* remembered */
+	BRAIN_ARENA = 16 << 20,
+	BRAIN_SERVERS = 256,
+	BRAIN_LOOKS = 8, /* so often a turn waits for jobs of others */
+	BRAIN_CALL_MS = 60000,
+	BRAIN_CREATE_MS = 600000, /* images are pulled meanwhile */
+	BRAIN_DOWN_MS =
+		5000, /* a server that didn't answer is asked last for so long */
+};
+
+struct brain;
+struct brain_turn;
+
+/* What was done: st ST_OK: the server's answer, whatever http says. */
+typedef void (*brain_turn_fn)(struct brain_turn *t);
+typedef void (*brain_got_fn)(struct brain_turn *t, const struct call_got *got);
+
+struct brain {
+	struct control *control;
+	struct brain_store *store;
+	struct list turns, tickets;
+	size_t turns_n, tickets_n;
+	struct map jobs;      /* our id -> struct brain_job */
+	struct map busy;      /* our id -> struct brain_busy */
+	struct map endpoints; /* our id -> struct brain_endpoints */
+	struct map down;      /* server -> struct brain_down */
+};
+
+/* brain.c */
+
+/* On c->store; sets c->brain, c->keys, c->approvals. */
+enum status brain_open(struct control *c) MUSTCHECK;
+void brain_close(struct brain *b); /* NULL is fine; nobody is answered */
+/* PLACE, when there is no brain: refused. */
+void brain_unserved(struct control *c, struct ask_line *line, struct ask_msg *m);
+/* PLACE, LEFT, HOLD. */
+void brain_heard(struct brain *b, struct ask_line *line, struct ask_msg *m);
+/* A worker is gone: before its line is freed. */
+void brain_line_lost(struct brain *b, const struct ask_line *line);
+
+/* Of an answered PLACE_ROUTE, until LEFT. */
+struct brain_ticket {
+	struct list link;
+	const struct ask_line *line;
+	uint64_t number;
+	char id[BRAIN_ID + 1];
+	struct principal who;
+};
+
+const struct brain_ticket *
+brain_ticket_find(const struct brain *b, const struct ask_line *line, uint64_t number);
+enum status brain_ticket_add(struct brain *b, const struct brain_ticket *t) MUSTCHECK;
+/* How many tickets of it are open: none may be paused or expire that has some. */
+size_t brain_busy(const struct brain *b, struct str id);
+uint64_t brain_now_s(void);
+
+/* brain_turn.c */
+
+struct brain_wait { /* for the end of a job; the waiter's own */
+	struct list link;
+	/* Once, never from inside.  got: NULL when the control ends, or nothing was called. */
+	void (*fn)(void *ctx, enum status st, const struct call_got *got);
+	void *ctx;
+};
+
+struct brain_turn {
+	struct list link;
+	struct brain *brain;
+	struct ask_line *line; /* NULL: nobody waits for the answer */
+	uint32_t seq;
+	int fd; /* the caller's socket, or -1 */
+	struct arena arena;
+	struct place_wish wish; /* views into the arena */
+	struct keys_wait keys;
+	struct principal who;
+	struct brain_owner owner; /* views into who */
+	struct brain_sandbox box; /* what the route names */
+	struct call *call;
+	brain_got_fn got; /* that call's */
+	struct brain_wait wait;
+	brain_turn_fn again; /* when the job that it waits for has ended */
+	unsigned looks;
+	struct approval *approval; /* a create that a person is asked about */
+	bool was_held;
+	struct request request; /* of a create */
+	json_t *body;           /* of others with one */
+	void *state;            /* of the op, in the arena */
+	void (*state_done)(void *state);
+	struct str words; /* for the row */
+};
+
+/* Of a PLACE; the turn takes over its descriptor.  Else the worker has been answered. */
+enum status brain_turn_new(struct brain *b, struct ask_line *line, struct ask_msg *m,
+			   struct brain_turn **ret_t) MUSTCHECK;
+void brain_turns_close(struct brain *b); /* nobody is answered */
+
+/* Each of these ends the turn: nothing of it may be used afterwards. */
+void brain_refuse(struct brain_turn *t, enum status st, struct str words);
+void brain_refusef(struct brain_turn *t, enum status st, const char *fmt, ...)
+	PRINTF(3, 4);
+/* Takes over body (NULL: none). */
+void brain_answer(struct brain_turn *t, uint16_t http, json_t *body);
+void brain_answer_at(struct brain_turn *t, uint16_t http, json_t *body,
+		     struct str location);
+/* The turn goes on: nobody waits for it any more. */
+void brain_answer_early(struct brain_turn *t, uint16_t http, json_t *body);
+void brain_answer_text(struct brain_turn *t, uint16_t http, struct str type,
+		       struct str text);
+/* {code, message} as a server would say it. */
+void brain_answer_error(struct brain_turn *t, uint16_t http, const char *code,
+			const char *message);
+void
+brain_answer_missing(struct brain_turn *t); /* 404: not there, or not the caller's */
+/* A server's answer: refusals and errors pass as they are, with ids of ours. */
+void brain_answer_got(struct brain_turn *t, const struct call_got *got);
+void brain_route(struct brain_turn *t, struct place_answer *a);
+
+/* Calls the server of this name; got comes once, perhaps from inside when it can't be
+ * called.  body: a JSON text, or empty. */
+struct brain_call {
+	struct str server;
+	const char *method;
+	struct str target;
+	struct str body;
+	uint32_t deadline_ms; /* 0: BRAIN_CALL_MS */
+};
+void brain_call(struct brain_turn *t, const struct brain_call *w, brain_got_fn got);
+/* "/v1/sandboxes/UPSTREAM" and the rest, in the arena; p == NULL: no room. */
+struct str brain_target(struct arena *a, struct str upstream, const char *rest);
+/* Is it a 2xx with (unless NULL) a JSON object, which is the caller's then? */
+bool brain_got_object(const struct call_got *got, json_t **ret_object);
+struct str brain_dump(struct arena *a,
+		      const json_t *v); /* compact; p == NULL: no room */
+
+/* brain_place.c */
+
+/* From PLACE's body on: who, may they, whose, what. */
+void brain_place(struct brain_turn *t);
+/* The row again: t->box.  False: the turn has ended (it is gone, or not theirs). */
+bool brain_look(struct brain_turn *t);
+
+/* brain_job.c */
+
+enum brain_act {
+	BRAIN_PAUSE,
+	BRAIN_RESUME, /* from whatever it sleeps in: paused, or its snapshot */
+	BRAIN_FREEZE, /* a snapshot is made, then the sandbox is ended */
+	BRAIN_KILL,
+	BRAIN_ACTS
+};
+
+/* Begins it, or ST_AGAIN: another job of this sandbox runs; then brain_job_wait().
+ * ST_CONFLICT: it is in no state for that.  wait may be NULL; fn comes when it is over. */
+enum status brain_job(struct brain *b, struct str id, enum brain_act act,
+		      struct brain_wait *wait) MUSTCHECK;
+/* False: no job of it runs. */
+bool brain_job_wait(struct brain *b, struct str id, struct brain_wait *wait);
+void brain_unwait(struct brain_wait *w);
+void brain_jobs_close(struct brain *b);
+/* A turn: when the job that runs on its sandbox is over, `again` is called.  False: none
+ * runs. */
+bool brain_turn_wait(struct brain_turn *t, brain_turn_fn again);
+/* A turn begins this job on t->box, waits for its end and goes on with `again`, or is refused
+ * with what the server said. */
+void brain_turn_job(struct brain_turn *t, enum brain_act act, brain_turn_fn again);
+/* A server's name for who creates: claimed by a turn, so that others wait. */
+enum status brain_making_begin(struct brain *b, struct str id) MUSTCHECK;
+void brain_making_end(struct brain *b, struct str id);
+
+/* A person is no longer asked whether this may be made. */
+void brain_held_drop(struct brain *b, struct str id);
+
+/* brain_dress.c */
+
+struct brain_judged {
+	struct risk_answer answer;
+	bool is_set; /* there was something to judge */
+};
+
+/* The body for box->server: what was kept, our id, and the policy where the server is who
+ * enforces it.  NULL: no memory, or the server is no more. */
+json_t *brain_dress(const struct brain *b, const struct brain_sandbox *box);
+/* What is kept of a create: JSON in the arena; p == NULL: no room. */
+struct str brain_kept_request(struct brain_turn *t, struct str snapshot,
+			      enum exec_tier tier);
+void brain_judge(const struct brain_turn *t, const json_t *policy,
+		 struct brain_judged *ret);
+struct exec_placing brain_placing(const struct brain_turn *t, const json_t *policy,
+				  enum risk_level risk);
+/* brain_pool.c: a warm one was given away: its labels and its time are set at the server,
+ * and another one is made. */
+void brain_warm_claimed(struct brain *b, const struct brain_sandbox *box,
+			uint64_t timeout_s);
+
+/* brain_server.c */
+
+/* The servers of a tier, best first: those that answered, then the others; by weight.
+ * Names are views into the image. */
+size_t brain_servers(struct brain *b, enum exec_tier tier, struct str *ret_names,
+		     size_t max);
+void brain_server_told(struct brain *b, struct str server, const struct call_got *got);
+/* Nothing was begun there: another server may be asked. */
+bool brain_is_unasked(const struct call_got *got);
+void brain_down_close(struct brain *b);
+
+/* brain_view.c: sandboxes as callers see them */
+
+/* What the server said of it (may be NULL), or else what we know.  NULL: no memory. */
+json_t *brain_view(const struct brain_sandbox *box, const json_t *said);
+const char *brain_view_state(enum brain_state st); /* "Running" */
+/* Takes over what a server says about the state.  True: box->state is another one now. */
+bool brain_view_take(struct brain *b, struct brain_sandbox *box, const json_t *said);
+/* Labels of ours, the operator's and the caller's, for a server. */
+json_t *brain_labels(const struct brain_turn *t, struct str id, enum exec_tier tier);
+/* Fills pairs for the store from an object of texts; how many. */
+size_t brain_pairs(const json_t *labels, struct brain_pair *pairs, size_t max);
+
+/* Operations. */
+void brain_create(struct brain_turn *t); /* brain_create.c */
+void brain_list(struct brain_turn *t);   /* brain_list.c */
+void brain_get(struct brain_turn *t);    /* brain_ops.c, and so on */
+void brain_kill(struct brain_turn *t);
+void brain_metadata(struct brain_turn *t);
+void brain_pause(struct brain_turn *t);
+void brain_resume(struct brain_turn *t);
+void brain_renew(struct brain_turn *t);
+void brain_diagnostics(struct brain_turn *t);
+void brain_pass(struct brain_turn *t);     /* pools, templates */
+void brain_endpoint(struct brain_turn *t); /* brain_route.c */
+void brain_exec(struct brain_turn *t);
+void brain_snapshot(struct brain_turn *t); /* brain_snapshot.c */
+void brain_snapshots(struct brain_turn *t);
+void brain_snapshot_get(struct brain_turn *t);
+void brain_snapshot_delete(struct brain_turn *t);
+void brain_credentials(struct brain_turn *t); /* brain_credential.c */
+void brain_egress(struct brain_turn *t);      /* brain_egress.c */
+
+/* brain_endpoint.c: where a server says that a port of a sandbox answers. */
+struct brain_endpoint {
+	uint16_t port, at_port; /* asked for; where it is */
+	struct str host, prefix;
+	struct place_field fields[PLACE_FIELDS];
+	size_t fields_n;
+};
+/* What is remembered, or NULL. */
+const struct brain_endpoint *brain_endpoint_find(const struct brain *b, struct str id,
+						 uint16_t port);
+/* The server's answer, checked and remembered.  ST_UPSTREAM_BAD; ST_DENIED: it lies where
+ * the configuration lets no endpoint of this server be. */
+enum status brain_endpoint_take(struct brain *b, const struct brain_sandbox *box,
+				uint16_t port, const json_t *said) MUSTCHECK;
+void brain_endpoints_forget(struct brain *b, struct str id);
+void brain_endpoints_close(struct brain *b);
+
+#endif

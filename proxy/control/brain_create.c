@@ -1,0 +1,617 @@
+/* A sandbox is made, or found: CreateSandboxRequest. */
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proxy/control/brain.h"
+#include "proxy/control/brain_json.h"
+#include "proxy/control/brain_label.h"
+#include "proxy/control/brain_policy.h"
+
+enum { IDEMPOTENCY_S = 24 * 3600, CLAIMS = 3, HELD_MAX_TEXT = 4096 };
+
+struct create {         /* t->state */
+	json_t *policy; /* the caller's, in the kept form; or NULL */
+	struct brain_judged judged;
+	enum exec_tier tier;
+	enum brain_reuse reuse;
+	struct str reuse_key, shape, kept, kept_policy, metadata;
+	struct str only;     /* the one server that has the snapshot; or empty */
+	struct str snapshot; /* ours */
+	struct str servers[BRAIN_SERVERS];
+	size_t servers_n, at;
+	unsigned claims;
+	uint64_t since_ms;
+	bool is_making; /* others wait for us */
+};
+
+static void ask_server(struct brain_turn *t);
+static void claim(struct brain_turn *t);
+
+static void
+create_done(void *state)
+{
+	struct create *c = state;
+
+	json_decref(c->policy);
+	c->policy = NULL;
+}
+
+/* Others look again. */
+static void
+making_over(struct brain_turn *t)
+{
+	struct create *c = t->state;
+
+	if (c->is_making)
+		brain_making_end(t->brain, t->box.id);
+	c->is_making = false;
+}
+
+/* Answers. */
+
+static void
+answer_made(struct brain_turn *t, const json_t *said)
+{
+	json_t *view = brain_view(&t->box, said);
+	char location[128];
+
+	(void)snprintf(location, sizeof location, "%s/sandboxes/%.*s",
+		       t->wish.is_v1 ? "/v1" : "", STR_ARG(t->box.id));
+	making_over(t);
+	if (view == NULL)
+		brain_refuse(t, ST_NOMEM, STR(""));
+	else
+		brain_answer_at(t, 202, view, str_from(location));
+}
+
+/* The row says why, and its owner's next create is a new one. */
+static void
+set_failed(struct brain_turn *t)
+{
+	enum status st = brain_store_state(t->brain->store, t->box.id, BRAIN_FAILED,
+					   brain_now_s());
+
+	if (st != ST_OK && st != ST_CONFLICT)
+		log_error(&t->brain->control->role.log, "exec.db: %s", status_code(st));
+}
+
+static void
+fail(struct brain_turn *t, enum status st, const char *why)
+{
+	set_failed(t);
+	making_over(t);
+	brain_refuse(t, st, str_from(why));
+}
+
+/* Made by a server. */
+
+/* Nobody knows its name: it would run for nothing. */
+static bool
+is_forgotten(const struct brain_turn *t)
+{
+	const struct create *c = t->state;
+
+	return t->line == NULL && c->reuse == BRAIN_REUSE_NONE &&
+	       t->wish.idempotency.n == 0 && t->approval == NULL && !t->was_held;
+}
+
+/* A job of its own; if it can't begin, the comparison of lists will. */
+static void
+end_it(struct brain_turn *t)
+{
+	enum status st;
+
+	making_over(t);
+	st = brain_job(t->brain, t->box.id, BRAIN_KILL, NULL);
+	if (st != ST_OK && st != ST_AGAIN && st != ST_NOT_FOUND)
+		log_error(&t->brain->control->role.log, "a sandbox isn't ended: %s",
+			  status_code(st));
+}
+
+static void
+made(struct brain_turn *t, json_t *said)
+{
+	struct create *c = t->state;
+	struct brain *b = t->brain;
+	struct str upstream = arena_copy(&t->arena, brain_json_text(said, "id"));
+	uint64_t expires_s = 0;
+	enum status st = ST_UPSTREAM_BAD;
+
+	if (!brain_time_read(brain_json_text(said, "expiresAt"), &expires_s))
+		expires_s = 0;
+	if (brain_json_is_id(upstream))
+		st = brain_store_made(b->store, t->box.id, t->box.server, upstream,
+				      expires_s);
+	if (st == ST_CONFLICT) {
+		/* Its owner ended it while it was made: the job finds what it is. */
+		end_it(t);
+		brain_refuse(t, ST_CONFLICT, STR("it was ended while it was made"));
+		return;
+	}
+	if (st != ST_OK) {
+		fail(t, st, "");
+		return;
+	}
+	t->box.upstream = upstream;
+	t->box.state = BRAIN_RUNNING;
+	t->box.cost.create_ms = loop_now_ms(b->control->loop) - c->since_ms;
+	if (brain_store_cost(b->store, t->box.id, &t->box.cost) != ST_OK)
+		log_error(&b->control->role.log, "exec.db: costs not kept");
+	if (is_forgotten(t)) {
+		end_it(t);
+	}
+	answer_made(t, said);
+}
+
+static void
+create_told(struct brain_turn *t, const struct call_got *got)
+{
+	struct create *c = t->state;
+	json_t *said = NULL;
+
+	brain_server_told(t->brain, t->box.server, got);
+	if (brain_got_object(got, &said)) {
+		made(t, said);
+		json_decref(said);
+	} else if (brain_is_unasked(got)) {
+		c->at++;
+		ask_server(t);
+	} else if (got->st != ST_OK || got->http < 400) {
+		/* The server may have it: what carries our id and is no sandbox of ours is
+		 * ended when servers' lists are compared. */
+		fail(t,
+		     got->st == ST_UPSTREAM_TIMEOUT ? got->st : ST_UPSTREAM_UNAVAILABLE,
+		     status_code(got->st));
+	} else {
+		set_failed(t);
+		making_over(t);
+		brain_answer_got(t, got);
+	}
+}
+
+static struct str
+body_for(struct brain_turn *t)
+{
+	json_t *body = brain_dress(t->brain, &t->box);
+	const json_t *image = json_object_get(t->request.body, "image");
+	struct str text = { NULL, 0 };
+
+	/* With the registry's credentials, which the kept request doesn't have. */
+	if (body != NULL &&
+	    (image == NULL ||
+	     json_object_set(body, "image",
+			     json_object_get(t->request.body, "image")) == 0))
+		text = brain_dump(&t->arena, body);
+	json_decref(body);
+	return text;
+}
+
+static void
+ask_server(struct brain_turn *t)
+{
+	struct create *c = t->state;
+	struct brain_call w = { .method = "POST",
+				.target = STR("/v1/sandboxes"),
+				.deadline_ms = BRAIN_CREATE_MS };
+
+	if (c->at >= c->servers_n) {
+		fail(t, ST_UPSTREAM_UNAVAILABLE, "no server of the tier takes it");
+		return;
+	}
+	t->box.server = c->servers[c->at];
+	w.server = t->box.server;
+	w.body = body_for(t);
+	if (w.body.p == NULL)
+		fail(t, ST_NOMEM, "");
+	else
+		brain_call(t, &w, create_told);
+}
+
+/* What a claim gave. */
+
+static void
+look_told(struct brain_turn *t, const struct call_got *got)
+{
+	json_t *said = NULL;
+
+	brain_server_told(t->brain, t->box.server, got);
+	if (brain_got_object(got, &said)) {
+		answer_made(t, said);
+		json_decref(said);
+	} else if (got->st == ST_OK && got->http == 404) {
+		enum status st =
+			brain_store_gone(t->brain->store, t->box.id, brain_now_s());
+
+		brain_endpoints_forget(t->brain, t->box.id);
+		if (st == ST_OK)
+			claim(t);
+		else
+			brain_refuse(t, st, STR(""));
+	} else {
+		brain_answer_got(t, got);
+	}
+}
+
+static void existing(struct brain_turn *t);
+
+static void
+existing_again(struct brain_turn *t)
+{
+	enum status st = brain_store_find(t->brain->store, &t->owner, t->box.id,
+					  &t->arena, &t->box);
+
+	if (st == ST_NOT_FOUND)
+		claim(t);
+	else if (st != ST_OK)
+		brain_refuse(t, st, STR(""));
+	else
+		existing(t);
+}
+
+/* The owner's own, whatever it does now. */
+static void
+existing(struct brain_turn *t)
+{
+	struct brain_call w = { .server = t->box.server,
+				.method = "GET",
+				.target =
+					brain_target(&t->arena, t->box.upstream, "") };
+
+	if (brain_turn_wait(t, existing_again))
+		return;
+	switch (t->box.state) {
+	case BRAIN_PENDING:
+		answer_made(t, NULL);
+		return;
+	case BRAIN_RUNNING:
+		brain_call(t, &w, look_told);
+		return;
+	case BRAIN_PAUSED:
+	case BRAIN_SNAPSHOT:
+		brain_turn_job(t, BRAIN_RESUME, existing_again);
+		return;
+	case BRAIN_FAILED:
+	case BRAIN_KILLING:
+		claim(t);
+		return;
+	case BRAIN_PLACING:
+		brain_refuse(t, ST_SANDBOX_PENDING,
+			     STR("an earlier create isn't over"));
+		return;
+	case BRAIN_GONE:
+	case BRAIN_STATES:
+		break;
+	}
+	brain_refuse(t, ST_CONFLICT, STR("what this Idempotency-Key made is gone"));
+}
+
+/* Ready at once: it only has to become its owner's.  Its labels and its time are set behind the
+ * answer. */
+static void
+warm(struct brain_turn *t)
+{
+	struct create *c = t->state;
+	enum status st = brain_store_state(t->brain->store, t->box.id, BRAIN_RUNNING,
+					   brain_now_s());
+
+	if (st != ST_OK) {
+		fail(t, st, "");
+		return;
+	}
+	t->box.state = BRAIN_RUNNING;
+	t->box.cost.create_ms = loop_now_ms(t->brain->control->loop) - c->since_ms;
+	if (brain_store_cost(t->brain->store, t->box.id, &t->box.cost) != ST_OK)
+		log_error(&t->brain->control->role.log, "exec.db: costs not kept");
+	brain_warm_claimed(t->brain, &t->box, t->request.timeout_s);
+	answer_made(t, NULL);
+}
+
+/* Held: answered at once as Pending, made when a person allows it. */
+
+static void
+held_told(void *ctx, const struct approval_told *told)
+{
+	struct brain_turn *t = ctx;
+	enum status st = brain_making_begin(t->brain, t->box.id);
+	struct create *c = t->state;
+
+	t->approval = NULL;
+	t->was_held = true;
+	if (told->st != ST_OK) {
+		set_failed(t);
+		brain_refuse(t, told->st, STR(""));
+	} else if (st != ST_OK) {
+		fail(t, st, "");
+	} else {
+		c->is_making = true;
+		c->since_ms = loop_now_ms(t->brain->control->loop);
+		ask_server(t);
+	}
+}
+
+static void
+hold(struct brain_turn *t)
+{
+	struct create *c = t->state;
+	CLEANUP(buf_done) struct buf why = { 0 };
+	struct approval_wish w = {
+		.tenant = str_from(t->who.tenant),
+		.user = str_from(t->who.user),
+		.agent = str_from(t->who.agent),
+		.on_behalf_of = str_from(t->who.on_behalf_of),
+		.session = str_from(t->who.session),
+		.sandbox = t->box.id,
+		.what = STR("create"),
+		.text = str_head(c->kept, HELD_MAX_TEXT),
+		.level = (uint8_t)c->judged.answer.level,
+	};
+	enum status st;
+
+	buf_init(&why, 1024);
+	risk_put_reason(&why, t->brain->control->role.image, &c->judged.answer);
+	w.why = str_of(why.p, why.len);
+	unsigned n = sizeof w.hash;
+	st = EVP_Digest(c->kept.p, c->kept.n, w.hash, &n, EVP_sha256(), NULL) == 1
+		     ? approvals_begin(t->brain->control, &w, held_told, t,
+				       &t->approval)
+		     : ST_NOMEM;
+	if (st != ST_OK) {
+		fail(t, st, "");
+		return;
+	}
+	brain_answer_early(t, 202, brain_view(&t->box, NULL));
+}
+
+void
+brain_held_drop(struct brain *b, struct str id)
+{
+	list_each_safe (it, &b->turns) {
+		struct brain_turn *t = LIST_OF(it, struct brain_turn, link);
+
+		if (t->approval != NULL && str_eq(t->box.id, id))
+			brain_refuse(t, ST_CONFLICT,
+				     STR("it was ended before it was made"));
+	}
+}
+
+/* The claim. */
+
+static enum status
+hash_request(struct str body, uint8_t ret_hash[32])
+{
+	unsigned n = 32;
+
+	return EVP_Digest(body.p, body.n, ret_hash, &n, EVP_sha256(), NULL) == 1
+		       ? ST_OK
+		       : ST_NOMEM;
+}
+
+static void
+claimed(struct brain_turn *t, enum brain_claimed how)
+{
+	struct create *c = t->state;
+	enum status st;
+
+	if (how == BRAIN_EXISTING || how == BRAIN_REPEATED) {
+		existing(t);
+		return;
+	}
+	if (t->box.state == BRAIN_PENDING) {
+		hold(t);
+		return;
+	}
+	st = brain_making_begin(t->brain, t->box.id);
+	c->is_making = st == ST_OK;
+	if (st != ST_OK)
+		fail(t, st, "");
+	else if (how == BRAIN_WARM)
+		warm(t);
+	else
+		ask_server(t);
+}
+
+static void
+claim(struct brain_turn *t)
+{
+	struct create *c = t->state;
+	struct brain_pair pairs[LABELS_MAX];
+	uint64_t now = brain_now_s();
+	bool is_held =
+		c->judged.is_set && exec_needs_approval(t->brain->control->role.image,
+							c->judged.answer.level);
+	struct brain_claim w = {
+		.owner = t->owner,
+		.agent = str_from(t->who.agent),
+		.session = str_from(t->who.session),
+		.task = str_from(t->who.task),
+		.on_behalf_of = str_from(t->who.on_behalf_of),
+		.server = c->servers[0], /* told again when it is made */
+		.tier = (uint8_t)c->tier,
+		.reuse = c->reuse,
+		.reuse_key = c->reuse_key,
+		.shape = c->shape,
+		.may_be_warm = !is_held && t->request.source == REQUEST_IMAGE,
+		.is_held = is_held,
+		.now_s = now,
+		.expires_s = now + t->request.timeout_s,
+		.request = c->kept,
+		.metadata = c->metadata,
+		.policy = c->kept_policy,
+		.pairs = pairs,
+		.pairs_n = brain_pairs(t->request.metadata, pairs, LABELS_MAX),
+		.idempotency = t->wish.idempotency,
+		.idempotency_expires_s = now + IDEMPOTENCY_S,
+	};
+	enum brain_claimed how = BRAIN_NEW;
+	enum status st = hash_request(t->wish.body, w.request_hash);
+
+	if (st == ST_OK && ++c->claims > CLAIMS)
+		st = ST_CONFLICT;
+	if (st == ST_OK)
+		st = brain_store_claim(t->brain->store, &w, &t->arena, &t->box, &how);
+	if (st != ST_OK)
+		brain_refuse(t, st,
+			     st == ST_CONFLICT ? STR("this Idempotency-Key came with "
+						     "another request")
+					       : STR(""));
+	else
+		claimed(t, how);
+}
+
+/* What is to be claimed. */
+
+/* By what the caller says of it, else by what it says of itself. */
+static enum status
+read_reuse(struct brain_turn *t, struct create *c, struct buf *why)
+{
+	struct str word = t->wish.reuse.n > 0 ? t->wish.reuse : t->request.reuse;
+	struct str session = str_from(t->who.session), task = str_from(t->who.task);
+
+	if (str_eq(word, STR("task")) || (word.n == 0 && task.n > 0)) {
+		c->reuse = BRAIN_REUSE_TASK;
+		c->reuse_key = task;
+	} else if (str_eq(word, STR("session")) || (word.n == 0 && session.n > 0)) {
+		c->reuse = BRAIN_REUSE_SESSION;
+		c->reuse_key = session;
+	} else if (str_eq(word, STR("agent"))) {
+		c->reuse = BRAIN_REUSE_AGENT;
+		c->reuse_key = str_from(t->who.agent);
+	} else if (word.n > 0 && !str_eq(word, STR("none"))) {
+		buf_put(why,
+			STR("X-Sandgate-Reuse is one of none, session, task, agent"));
+		return ST_BAD_PARAMETER;
+	}
+	if (c->reuse != BRAIN_REUSE_NONE && c->reuse_key.n == 0) {
+		buf_put(why,
+			STR("X-Sandgate-Reuse wants what isn't named: "
+			    "X-Sandgate-Session, X-Sandgate-Task, or the key's agent"));
+		return ST_BAD_PARAMETER;
+	}
+	return ST_OK;
+}
+
+/* A snapshot is its owner's, and lies on one server: no weaker than what is wanted. */
+static enum status
+read_snapshot(struct brain_turn *t, struct create *c, struct buf *why)
+{
+	struct brain_snapshot sn;
+	struct request *r = &t->request;
+	enum status st;
+
+	if (r->source != REQUEST_SNAPSHOT)
+		return ST_OK;
+	st = brain_store_snapshot_find(t->brain->store, &t->owner, r->name, &t->arena,
+				       &sn);
+	if (st != ST_OK) {
+		buf_put(why, STR("there is no such snapshot"));
+		return st;
+	}
+	if (sn.tier < (uint8_t)c->tier) {
+		buf_put(why,
+			STR("the snapshot is of a weaker isolation than this needs"));
+		return ST_EXEC_REFUSED;
+	}
+	c->tier = (enum exec_tier)sn.tier;
+	c->only = sn.server;
+	c->snapshot = sn.id;
+	return json_object_set_new(r->body, "snapshotId",
+				   json_stringn(sn.upstream.p, sn.upstream.n)) == 0
+		       ? ST_OK
+		       : ST_NOMEM;
+}
+
+static enum status
+find_servers(struct brain_turn *t, struct create *c)
+{
+	struct str names[BRAIN_SERVERS];
+	size_t n = brain_servers(t->brain, c->tier, names, BRAIN_SERVERS);
+
+	for (size_t i = 0; i < n; i++) {
+		if (c->only.n > 0 && !str_eq(names[i], c->only))
+			continue;
+		/* The image may be another one before they are asked. */
+		c->servers[c->servers_n] = arena_copy(&t->arena, names[i]);
+		if (c->servers[c->servers_n].p == NULL)
+			return ST_NOMEM;
+		c->servers_n++;
+	}
+	return c->servers_n > 0 ? ST_OK : ST_UPSTREAM_UNAVAILABLE;
+}
+
+/* Where servers enforce the policy themselves it can't be changed by a claim, so it is a
+ * part of what the sandbox is. */
+static bool
+counts_policy(const struct brain_turn *t, const struct create *c)
+{
+	const struct image *im = t->brain->control->role.image;
+
+	for (size_t i = 0; i < c->servers_n; i++) {
+		const struct image_exec_server *s =
+			image_exec_server_by_name(im, c->servers[i]);
+
+		if (s == NULL || s->network.length == 0)
+			return true;
+	}
+	return false;
+}
+
+static enum status
+set_texts(struct brain_turn *t, struct create *c)
+{
+	CLEANUP(buf_done) struct buf shape = { 0 };
+
+	buf_init(&shape, REQUEST_SHAPE);
+	request_put_shape(&shape, &t->request, counts_policy(t, c));
+	c->shape = arena_copy(&t->arena, str_of(shape.p, shape.len));
+	c->kept = brain_kept_request(t, c->snapshot, c->tier);
+	c->metadata = brain_dump(&t->arena, t->request.metadata);
+	c->kept_policy = c->policy == NULL ? STR("") : brain_dump(&t->arena, c->policy);
+	return shape.st != ST_OK || c->shape.p == NULL || c->kept.p == NULL ||
+			       c->metadata.p == NULL || c->kept_policy.p == NULL
+		       ? ST_NOMEM
+		       : ST_OK;
+}
+
+static enum status
+prepare(struct brain_turn *t, struct create *c, struct buf *why)
+{
+	const struct image *im = t->brain->control->role.image;
+	enum status st = request_read(im, t->wish.body, &t->request, why);
+
+	if (st == ST_OK && t->request.policy != NULL)
+		st = netpolicy_read(t->request.policy, &c->policy, why);
+	if (st == ST_OK)
+		st = read_reuse(t, c, why);
+	if (st != ST_OK)
+		return st;
+	brain_judge(t, c->policy, &c->judged);
+	c->tier = brain_placing(t, c->policy, c->judged.answer.level).tier;
+	st = read_snapshot(t, c, why);
+	if (st == ST_OK)
+		st = find_servers(t, c);
+	return st == ST_OK ? set_texts(t, c) : st;
+}
+
+void
+brain_create(struct brain_turn *t)
+{
+	CLEANUP(buf_done) struct buf why = { 0 };
+	struct create *c = arena_alloc(&t->arena, sizeof *c);
+	enum status st;
+
+	if (c == NULL) {
+		brain_refuse(t, ST_NOMEM, STR(""));
+		return;
+	}
+	c->since_ms = loop_now_ms(t->brain->control->loop);
+	c->reuse_key = c->only = c->snapshot = STR("");
+	t->state = c;
+	t->state_done = create_done;
+	buf_init(&why, 512);
+	st = prepare(t, c, &why);
+	if (st == ST_OK)
+		claim(t);
+	else
+		brain_refuse(t, st, str_of(why.p, why.len));
+}

@@ -1,0 +1,213 @@
+/* What a server is sent, and on which tier a request belongs: from what a caller wants and
+ * what the operator says. */
+#include <stdio.h>
+#include <string.h>
+
+#include "proxy/control/brain.h"
+#include "proxy/control/brain_json.h"
+#include "proxy/control/brain_label.h"
+#include "proxy/control/brain_policy.h"
+
+enum { HOSTS_MAX = 256, ARGV_MAX = 256 };
+
+/* What a sandbox may reach by itself, where its server enforces that.  Where the gateway
+ * does (`network`), the server must not be told: it would refuse. */
+static json_t *
+policy_for(const struct brain *b, struct str server, struct str policy, bool *ret_bad)
+{
+	const struct image *im = b->control->role.image;
+	const struct image_exec_server *s = image_exec_server_by_name(im, server);
+	uint32_t index = image_exec(im)->policy;
+	json_t *wish = policy.n > 0 ? brain_json_object(policy) : NULL;
+	json_t *operators, *both;
+
+	*ret_bad = s == NULL || (policy.n > 0 && wish == NULL);
+	if (*ret_bad || s->network.length > 0) {
+		json_decref(wish);
+		return NULL;
+	}
+	if (index == POLICY_NONE)
+		return wish;
+	operators = netpolicy_of_image(im, index);
+	both = operators == NULL ? NULL : netpolicy_narrow(operators, wish);
+	*ret_bad = both == NULL;
+	json_decref(operators);
+	json_decref(wish);
+	return both;
+}
+
+json_t *
+brain_dress(const struct brain *b, const struct brain_sandbox *box)
+{
+	json_t *request = brain_json_object(box->request);
+	json_t *body = json_incref(json_object_get(request, "body"));
+	json_t *proxy = json_object_get(request, "proxy");
+	bool is_bad = false;
+	json_t *policy = policy_for(b, box->server, box->policy, &is_bad);
+	json_t *labels = json_object_get(body, "metadata");
+
+	is_bad = is_bad || !json_is_object(labels) ||
+		 !label_set(labels, "sandgate/id", box->id);
+	if (policy != NULL) {
+		is_bad = is_bad || json_object_set(body, "networkPolicy", policy) != 0;
+		if (proxy != NULL)
+			is_bad = is_bad ||
+				 json_object_set(body, "credentialProxy", proxy) != 0;
+	}
+	json_decref(policy);
+	json_decref(request);
+	if (!is_bad)
+		return body;
+	json_decref(body);
+	return NULL;
+}
+
+struct str
+brain_kept_request(struct brain_turn *t, struct str snapshot, enum exec_tier tier)
+{
+	json_t *body = json_copy(t->request.body);
+	json_t *image = json_copy(json_object_get(body, "image"));
+	json_t *labels = brain_labels(t, STR(""), tier);
+	json_t *request = json_object();
+	struct str text = { NULL, 0 };
+	bool is_done = labels != NULL && json_object_set(body, "metadata", labels) == 0;
+
+	/* Credentials for a registry are of no use after this, and no business of a file's. */
+	if (image != NULL) {
+		(void)json_object_del(image, "auth");
+		is_done = is_done && json_object_set(body, "image", image) == 0;
+	}
+	is_done = is_done && json_object_set(request, "body", body) == 0 &&
+		  label_set(request, "snapshotId", snapshot);
+	if (t->request.proxy != NULL)
+		is_done = is_done &&
+			  json_object_set(request, "proxy", t->request.proxy) == 0;
+	if (is_done)
+		text = brain_dump(&t->arena, request);
+	json_decref(request);
+	json_decref(labels);
+	json_decref(image);
+	json_decref(body);
+	return text;
+}
+
+/* How sensitive. */
+
+struct judge {
+	const struct image *im;
+	struct brain_judged *worst;
+};
+
+static void
+ask(struct judge *j, const struct risk_question *q)
+{
+	struct risk_answer a;
+
+	risk_judge(j->im, q, &a);
+	if (a.level <= j->worst->answer.level && j->worst->is_set)
+		return;
+	j->worst->answer = a;
+	j->worst->is_set = true;
+}
+
+static void
+ask_command(struct judge *j, const json_t *words)
+{
+	struct str argv[ARGV_MAX];
+	struct risk_question q = { .kind = RISK_ARGV, .argv = argv };
+	const json_t *word;
+	size_t i;
+
+	json_array_foreach(words, i, word)
+	{
+		if (q.argv_n < ARGV_MAX)
+			argv[q.argv_n++] = str_of(json_string_value(word),
+						  json_string_length(word));
+	}
+	if (q.argv_n > 0)
+		ask(j, &q);
+}
+
+static void
+ask_names(struct judge *j, const json_t *object, enum risk_kind kind)
+{
+	json_t *o =
+		(json_t *)(uintptr_t)object; /* Jansson's iterator changes nothing */
+
+	for (void *it = json_object_iter(o); it != NULL;
+	     it = json_object_iter_next(o, it)) {
+		struct risk_question q = { .kind = kind,
+					   .text = str_from(json_object_iter_key(it)) };
+
+		ask(j, &q);
+	}
+}
+
+void
+brain_judge(const struct brain_turn *t, const json_t *policy, struct brain_judged *ret)
+{
+	struct judge j = { t->brain->control->role.image, ret };
+	struct str hosts[HOSTS_MAX];
+	size_t i, n = policy == NULL ? 0 : netpolicy_hosts(policy, hosts, HOSTS_MAX);
+	const json_t *one;
+
+	*ret = (struct brain_judged){ 0 };
+	json_array_foreach(t->request.commands, i, one) ask_command(&j, one);
+	ask_names(&j, json_object_get(t->request.body, "env"), RISK_SECRET);
+	for (i = 0; i < n; i++) {
+		struct risk_question q = { .kind = RISK_NETWORK, .text = hosts[i] };
+
+		if (!str_eq(hosts[i], STR("*")))
+			ask(&j, &q);
+	}
+}
+
+/* Where it belongs. */
+
+static void
+put_entrypoint(struct buf *b, const json_t *words)
+{
+	const json_t *word;
+	size_t i;
+
+	json_array_foreach(words, i, word)
+	{
+		if (i > 0)
+			buf_putc(b, ' ');
+		buf_put(b, str_of(json_string_value(word), json_string_length(word)));
+	}
+}
+
+struct exec_placing
+brain_placing(const struct brain_turn *t, const json_t *policy, enum risk_level risk)
+{
+	CLEANUP(buf_done) struct buf line = { 0 };
+	const struct request *r = &t->request;
+	struct brain_pair pairs[LABELS_MAX];
+	struct exec_pair labels[LABELS_MAX];
+	struct str hosts[HOSTS_MAX];
+	size_t n = brain_pairs(r->metadata, pairs, LABELS_MAX);
+
+	for (size_t i = 0; i < n; i++)
+		labels[i] = (struct exec_pair){ pairs[i].key, pairs[i].value };
+	buf_init(&line, 64 * 1024);
+	put_entrypoint(&line, json_object_get(r->body, "entrypoint"));
+	/* Without a policy it reaches what the operator's lets it. */
+	hosts[0] = STR("*");
+	struct exec_shape shape = {
+		.image = r->source == REQUEST_IMAGE ? r->name : STR(""),
+		.entrypoint = str_of(line.p, line.len),
+		.agent = str_from(t->who.agent),
+		.user = str_from(t->who.user),
+		.labels = labels,
+		.labels_n = n,
+		.hosts = hosts,
+		.hosts_n =
+			policy == NULL ? 1 : netpolicy_hosts(policy, hosts, HOSTS_MAX),
+		.memory = r->memory == 0 ? UINT64_MAX : r->memory,
+		.cpu_milli = r->cpu_milli == 0 ? UINT64_MAX : r->cpu_milli,
+		.has_volumes = json_array_size(r->mounts) > 0,
+		.risk = risk,
+	};
+	return exec_place_tier(t->brain->control->role.image, &shape);
+}
