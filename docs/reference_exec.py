@@ -130,7 +130,7 @@ def servers(text, words, mapping):
         "name": text, "url": {"type": "string", "pattern": "^https?://"}, "key": text, "tier": {"enum": TIERS},
         "endpoints": words, "addresses": words, "network": text, "plain": {"type": "boolean"},
         "weight": {"type": "integer", "minimum": 1, "maximum": 1000}}, ["name", "url", "key", "endpoints"])
-    return {"type": "array", "maxItems": 64, "items": one}
+    return {"type": "array", "maxItems": 32, "items": one}
 
 
 def placement(text, words, mapping):
