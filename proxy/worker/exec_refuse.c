@@ -4,7 +4,8 @@
 
 enum { TEXT_MAX = 16 * 1024, CODE_MAX = 64 };
 
-/* SANDGATE::NOT_FOUND; of what isn't the caller's, as OpenSandbox says it. */
+/* SANDGATE::NO_LEDGER; of what isn't the caller's, and of who isn't known, as OpenSandbox
+ * says it. */
 static void
 put_code(struct buf *b, const struct exec *e, enum status why)
 {
@@ -14,7 +15,9 @@ put_code(struct buf *b, const struct exec *e, enum status why)
 		buf_put(b, STR("\"DOCKER::SANDBOX_NOT_FOUND\""));
 		return;
 	}
-	buf_put(b, STR("\"SANDGATE::"));
+	buf_putc(b, '"');
+	if (why != ST_KEY_MISSING && why != ST_KEY_INVALID)
+		buf_put(b, STR("SANDGATE::"));
 	for (size_t i = 0; code[i] != '\0' && i < CODE_MAX; i++)
 		buf_putc(b, code[i] >= 'a' && code[i] <= 'z' ? (char)(code[i] - 32)
 							     : code[i]);
