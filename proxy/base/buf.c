@@ -181,10 +181,18 @@ may_stand(struct str seq)
 	unsigned char c = (unsigned char)seq.p[0];
 
 	if (seq.n == 1)
-		return c >= 0x20 && c != 0x7f && c != '"' && c != '\\';
+		return c >= 0x20 && c != 0x7f;
 	if (seq.n == 2)
 		return !(c == 0xc2 && (unsigned char)seq.p[1] < 0xa0);
 	return !(seq.n == 3 && c == 0xe2 && ((unsigned char)seq.p[1] & 0xfe) == 0x80);
+}
+
+size_t
+buf_shown(struct str s)
+{
+	size_t k = s.n == 0 ? 0 : utf8_len(s);
+
+	return k > 0 && may_stand(str_head(s, k)) ? k : 0;
 }
 
 /* Of a whole sequence of up to three octets: those with four may all stand. */
@@ -209,7 +217,7 @@ buf_put_json(struct buf *b, struct str s)
 	while (s.n > 0 && b->st == ST_OK) {
 		size_t k = utf8_len(s);
 		struct str seq = str_head(s, k == 0 ? 1 : k);
-		if (k > 0 && may_stand(seq))
+		if (k > 0 && may_stand(seq) && s.p[0] != '"' && s.p[0] != '\\')
 			buf_put(b, seq);
 		else
 			buf_putf(b, "\\u%04x",

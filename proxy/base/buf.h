@@ -42,6 +42,10 @@ char *buf_space(struct buf *b, size_t n);
  * of direction) is escaped, and each octet that is no UTF-8 is \u00XX. */
 void buf_put_json(struct buf *b, struct str s);
 
+/* Octets of the character that s begins with, if it is UTF-8 that may stand in a line for
+ * people: it moves neither cursor nor line.  Else 0. */
+size_t buf_shown(struct str s);
+
 /* View what was written; *ret_view is untouched unless ST_OK. */
 enum status buf_finish(const struct buf *b, struct str *ret_view) MUSTCHECK;
 /* NUL-terminated, owned by the buf; NULL after a failure. */

@@ -12,6 +12,7 @@
 #include "proxy/cli/args.h"
 #include "proxy/cli/audit.h"
 #include "proxy/cli/cmds.h"
+#include "proxy/cli/ledger_exec.h"
 #include "proxy/cli/ledger_read.h"
 
 enum { FOLLOW_MS = 200 };
@@ -25,8 +26,8 @@ struct audit {
 };
 
 static const char usage[] =
-	"usage: sandgate audit [-c FILE | --state DIR] [--follow] [--denied] "
-	"[--sandbox ID]\n"
+	"usage: sandgate audit [-c FILE | --state DIR] [--follow] [--denied] [--exec]\n"
+	"                      [--sandbox ID] [--user NAME] [--session NAME]\n"
 	"                      [--since TIME] [--limit N] [--json]\n"
 	"       sandgate audit verify [-c FILE | --state DIR] [--at ROW:LINK] "
 	"[--json]\n"
@@ -40,7 +41,10 @@ static const struct option options[] = {
 	{ "state", required_argument, NULL, 'S' },
 	{ "follow", no_argument, NULL, 'f' },
 	{ "denied", no_argument, NULL, 'd' },
+	{ "exec", no_argument, NULL, 'e' },
 	{ "sandbox", required_argument, NULL, 's' },
+	{ "user", required_argument, NULL, 'u' },
+	{ "session", required_argument, NULL, 'i' },
 	{ "since", required_argument, NULL, 't' },
 	{ "limit", required_argument, NULL, 'n' },
 	{ "json", no_argument, NULL, 'j' },
@@ -59,6 +63,8 @@ put_row(void *ctx, uint64_t seq, const struct row *r)
 	if (a->json) {
 		row_put_json(&a->line, r);
 		buf_putc(&a->line, '\n');
+	} else if (a->filter.exec) {
+		ledger_exec_put_line(&a->line, r);
 	} else {
 		ledger_put_line(&a->line, r);
 	}
@@ -96,8 +102,17 @@ take_option(struct audit *a, int letter, const char *value)
 	case 'd':
 		a->filter.denied = true;
 		return true;
+	case 'e':
+		a->filter.exec = true;
+		return true;
 	case 's':
 		a->filter.sandbox = str_from(value);
+		return true;
+	case 'u':
+		a->filter.user = str_from(value);
+		return true;
+	case 'i':
+		a->filter.session = str_from(value);
 		return true;
 	case 't':
 		return ledger_since(str_from(value), clock_wall_us(),

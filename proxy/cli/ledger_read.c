@@ -7,6 +7,7 @@
 
 #include "proxy/base/clock.h"
 #include "proxy/base/enc.h"
+#include "proxy/cli/ledger_exec.h"
 #include "proxy/cli/span.h"
 #include "proxy/io/chain.h"
 
@@ -32,28 +33,74 @@ ledger_say_unreadable(const char *dir, enum status st)
 		      is_shut ? strerror(errno) : status_words(st)->sentence);
 }
 
+/* What no index tells. */
+static bool
+is_picky(const struct ledger_filter *f)
+{
+	return f->exec || f->user.p != NULL || f->session.p != NULL || f->since_us != 0;
+}
+
+/* A row that this version can't read is audit verify's business. */
+static bool
+read_row(const struct ledger_filter *f, struct str bytes, struct row *ret_r)
+{
+	struct row r;
+
+	if (row_get(bytes, &r) != ST_OK || r.time_us < f->since_us ||
+	    (f->exec && !row_is_exec(&r)) ||
+	    (f->user.p != NULL && !str_eq(f->user, r.user)) ||
+	    (f->session.p != NULL && !str_eq(f->session, r.session)))
+		return false;
+	*ret_r = r;
+	return true;
+}
+
+#define WHERE                                                                          \
+	" FROM rows WHERE seq > ?1 AND payload IS NOT NULL AND (?2 = 0 OR denial = 1)" \
+	" AND (?3 = 0 OR sandbox = ?4) AND (?5 = 0 OR id >= ?6)"
+
 static enum status
-prepare(sqlite3 *db, const struct ledger_filter *f, sqlite3_stmt **ret_q)
+prepare(sqlite3 *db, const char *text, const struct ledger_filter *f, uint64_t after,
+	sqlite3_stmt **ret_q)
 {
 	sqlite3_stmt *q = NULL;
-	enum status st = sql_prepare(
-		db,
-		"SELECT seq, payload FROM (SELECT seq, payload FROM rows WHERE seq > ?1"
-		" AND payload IS NOT NULL AND (?2 = 0 OR denial = 1)"
-		" AND (?3 = 0 OR sandbox = ?4) AND (?5 = 0 OR id >= ?6)"
-		" ORDER BY seq DESC LIMIT ?7) ORDER BY seq",
-		&q);
+	enum status st = sql_prepare(db, text, &q);
 
 	if (st != ST_OK)
 		return st;
-	sql_u64(q, 1, f->after);
+	sql_u64(q, 1, after);
 	sql_u64(q, 2, f->denied);
 	sql_u64(q, 3, f->sandbox.p != NULL);
 	sql_bytes(q, 4, f->sandbox);
 	sql_u64(q, 5, f->since_id != 0);
 	need(sqlite3_bind_int64(q, 6, chain_sql_id(f->since_id)) == SQLITE_OK);
-	sql_u64(q, 7, f->limit == 0 ? INT64_MAX : f->limit);
 	*ret_q = q;
+	return ST_OK;
+}
+
+/* The number of the row before the newest `limit` of those that are wished for. */
+static enum status
+find_after(sqlite3 *db, const struct ledger_filter *f, uint64_t *ret_after)
+{
+	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
+	uint64_t left = f->limit, after = f->after;
+	struct row r;
+
+	if (f->limit == 0) {
+		*ret_after = f->after;
+		return ST_OK;
+	}
+	enum status st = prepare(db, "SELECT seq, payload" WHERE " ORDER BY seq DESC",
+				 f, f->after, &q);
+	while (st == ST_OK && left > 0 && (st = sql_next(q)) == ST_OK) {
+		if (is_picky(f) && !read_row(f, sql_get_bytes(q, 1), &r))
+			continue;
+		after = sql_get_u64(q, 0) - 1;
+		left--;
+	}
+	if (st != ST_OK && st != ST_END)
+		return st;
+	*ret_after = left > 0 ? f->after : after;
 	return ST_OK;
 }
 
@@ -61,17 +108,18 @@ enum status
 ledger_each(sqlite3 *db, const struct ledger_filter *f, ledger_row_fn fn, void *ctx)
 {
 	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
-	enum status st = prepare(db, f, &q);
+	uint64_t after = 0;
+	enum status st = find_after(db, f, &after);
 	struct row r;
 
+	if (st == ST_OK)
+		st = prepare(db, "SELECT seq, payload" WHERE " ORDER BY seq", f, after,
+			     &q);
 	if (st != ST_OK)
 		return st;
 	while ((st = sql_next(q)) == ST_OK) {
-		/* A row that this version can't read is audit verify's business. */
-		if (row_get(sql_get_bytes(q, 1), &r) != ST_OK ||
-		    r.time_us < f->since_us)
-			continue;
-		if (!fn(ctx, sql_get_u64(q, 0), &r))
+		if (read_row(f, sql_get_bytes(q, 1), &r) &&
+		    !fn(ctx, sql_get_u64(q, 0), &r))
 			return ST_OK;
 	}
 	return st == ST_END ? ST_OK : st;
@@ -166,13 +214,25 @@ put_connector(struct buf *b, const struct row *r)
 		buf_putf(b, " scrubbed=%u", r->scrubbed);
 }
 
+/* `audit --exec` tells the rest. */
+static void
+put_exec(struct buf *b, const struct row *r)
+{
+	if (r->exec.n == 0)
+		return;
+	json_t *exec = ledger_exec_load(r->exec);
+	buf_put(b, STR(" op="));
+	ledger_put_clean(b, exec == NULL ? STR("?") : ledger_exec_str(exec, "op"));
+	json_decref(exec);
+}
+
 void
 ledger_put_line(struct buf *b, const struct row *r)
 {
 	const char *verdict = row_is_refusal(r) ? "denied" : "-";
 
 	if (r->kind == ROW_TUNNEL_START || r->kind == ROW_REQUEST ||
-	    (r->kind == ROW_DNS && r->reason == ST_OK))
+	    r->kind == ROW_EXEC || (r->kind == ROW_DNS && r->reason == ST_OK))
 		verdict = r->observed ? "observed" : "allowed";
 	clock_put(b, r->time_us);
 	buf_putc(b, ' ');
@@ -192,6 +252,7 @@ ledger_put_line(struct buf *b, const struct row *r)
 		buf_putf(b, " up=%llu down=%llu", (unsigned long long)r->bytes_up,
 			 (unsigned long long)r->bytes_down);
 	put_connector(b, r);
+	put_exec(b, r);
 	if (r->detail.n > 0)
 		put_word(b, r->detail);
 	buf_putc(b, '\n');

@@ -8,11 +8,13 @@
 
 struct ledger_filter {
 	bool denied;        /* refusals only */
-	struct str sandbox; /* p NULL: all */
-	uint64_t since_us;  /* wall clock; 0: all */
-	uint64_t since_id;  /* rows drawn at or after this id; 0: all */
-	uint64_t after;     /* rows after this number */
-	uint64_t limit;     /* the newest so many; 0: all */
+	bool exec;          /* execution requests only */
+	struct str sandbox; /* p NULL: all; and so the next two */
+	struct str user, session;
+	uint64_t since_us; /* wall clock; 0: all */
+	uint64_t since_id; /* rows drawn at or after this id; 0: all */
+	uint64_t after;    /* rows after this number */
+	uint64_t limit;    /* the newest so many; 0: all */
 };
 
 /* false: stop. */

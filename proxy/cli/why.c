@@ -12,6 +12,7 @@
 #include "proxy/base/enc.h"
 #include "proxy/cli/args.h"
 #include "proxy/cli/cmds.h"
+#include "proxy/cli/ledger_exec.h"
 #include "proxy/cli/ledger_read.h"
 
 enum { RELATED_MAX = 200 };
@@ -115,6 +116,21 @@ put_asked(struct buf *b, const struct row *r)
 	buf_putc(b, '\n');
 }
 
+/* What was to run, or how it ended, member by member. */
+static void
+put_exec(struct buf *b, const struct row *r)
+{
+	if (r->exec.n == 0)
+		return;
+	json_t *exec = ledger_exec_load(r->exec);
+	put_field(b, "Operation", ledger_exec_str(exec, "op"));
+	buf_put(b, STR("Execution\n"));
+	if (exec == NULL)
+		ledger_exec_put_lines(b, "          ", r->exec);
+	ledger_exec_put_all(b, "          ", exec);
+	json_decref(exec);
+}
+
 static void
 put_verdict(struct buf *b, const struct row *r)
 {
@@ -161,8 +177,11 @@ put_told(struct buf *b, const struct row *r)
 	put_asked(b, r);
 	put_field(b, "Dialled", r->address);
 	put_field(b, "Country", r->country);
-	put_field(b, "Rule", r->rule.n > 0 ? r->rule : STR("none covers it"));
+	/* Executions are judged by rules of risk, which stand in `why`. */
+	if (r->rule.n > 0 || !row_is_exec(r))
+		put_field(b, "Rule", r->rule.n > 0 ? r->rule : STR("none covers it"));
 	put_connector(b, r);
+	put_exec(b, r);
 	put_field(b, "Detail", r->detail);
 	buf_putf(b, "Policy    generation %llu\n", (unsigned long long)r->generation);
 	if (r->reason != ST_OK && hint[0] != '\0')
@@ -185,7 +204,10 @@ put_related(void *ctx, uint64_t seq, const struct row *r)
 		if (x->n == 0)
 			buf_put(&x->out, STR("Same turn\n"));
 		buf_put(&x->out, STR("  "));
-		ledger_put_line(&x->out, r);
+		if (row_is_exec(r))
+			ledger_exec_put_line(&x->out, r);
+		else
+			ledger_put_line(&x->out, r);
 	}
 	return ++x->n < RELATED_MAX;
 }
