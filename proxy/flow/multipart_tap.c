@@ -210,6 +210,8 @@ put_data(struct multipart_tap *t, struct str data)
 		put_meta(t, data);
 	} else if (t->part == CONTENT) {
 		tally_put(&t->tally, data);
+		t->largest =
+			t->tally.octets > t->largest ? t->tally.octets : t->largest;
 		t->octets += data.n;
 	}
 }

@@ -30,7 +30,8 @@ struct multipart_tap {
 	/* What was found. */
 	struct upload *first; /* in the order of the parts */
 	uint64_t files, octets;
-	uint64_t others; /* parts of other names, which execd reads over */
+	uint64_t largest; /* octets of one file, also of the one that still comes */
+	uint64_t others;  /* parts of other names, which execd reads over */
 	bool is_unreadable, is_cut;
 
 	/* Its own. */

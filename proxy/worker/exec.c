@@ -107,6 +107,8 @@ check(struct exec *e)
 	struct turn *t = e->t;
 	enum status st = t->is_misled ? ST_MISMATCH : ST_OK;
 
+	if (t->request->method_id >= METHOD_CONNECT) /* and TRACE, TRACK */
+		return ST_METHOD_REFUSED;
 	if (st == ST_OK)
 		st = exec_head_authority(t->request, t->is_https, &e->authority);
 	if (st == ST_OK)
@@ -218,9 +220,10 @@ exec_body_max(const struct turn *t)
 	if (e->route.body == EXEC_BODY_JSON)
 		return e->route.part == EXEC_PART_EXECD ? EXEC_BODY_MAX
 							: PLACE_BODY_MAX;
-	return worker_option(t->c->w, e->route.body == EXEC_BODY_PARTS
-					      ? OPT_EXEC_FILE_MAX
-					      : OPT_LIMIT_BODY);
+	/* Of uploads each file is counted, exec_watch.c. */
+	return e->route.body == EXEC_BODY_PARTS
+		       ? 0
+		       : worker_option(t->c->w, OPT_LIMIT_BODY);
 }
 
 /* HTTP/1: nothing is read while a request waits, so its client's end is only seen in

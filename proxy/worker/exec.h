@@ -38,8 +38,8 @@ void exec_forward(struct turn *t);
 void exec_respond(struct turn *t);
 /* A response that becomes a tunnel. */
 void exec_accept(struct turn *t, struct head *h);
-/* Bytes on their way. */
-void exec_watch(struct turn *t, bool is_response, struct str piece);
+/* Bytes on their way.  ST_TOO_BIG: of a file that is uploaded. */
+enum status exec_watch(struct turn *t, bool is_response, struct str piece) MUSTCHECK;
 /* What a request may carry at most; 0: no limit. */
 uint64_t exec_body_max(const struct turn *t);
 /* The answer was begun before the endpoint's came. */

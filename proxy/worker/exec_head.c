@@ -223,3 +223,48 @@ exec_head_down(struct head *h, const struct place_answer *a, struct str request_
 	h->fields_len = kept;
 	return head_set(h, STR("X-Request-ID"), request_id);
 }
+
+/* The path that a Location of the endpoint's own names; empty: another place's. */
+static struct str
+own_path(const struct exec_location *l, struct str value)
+{
+	struct dest d;
+	struct str none = { "", 0 }, scheme = STR("http://"), rest;
+
+	if (str_starts(value, STR("/")))
+		return str_starts(value, STR("//")) ? none : value;
+	if (!str_starts(value, scheme))
+		return none;
+	rest = str_skip(value, scheme.n);
+	struct str host = rest;
+	for (size_t i = 0; i < rest.n && host.n == rest.n; i++)
+		if (rest.p[i] == '/' || rest.p[i] == '?' || rest.p[i] == '#')
+			host = str_head(rest, i);
+	rest = str_skip(rest, host.n);
+	if (dest_from_authority_single(host, 80, &d) != ST_OK ||
+	    d.port != l->dest->port || !dest_same_host(&d, l->dest) ||
+	    !str_starts(rest, STR("/")))
+		return none;
+	return rest;
+}
+
+enum status
+exec_head_location(struct head *h, const struct exec_location *l)
+{
+	const struct field *f = head_get(h, TOKEN_LOCATION);
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct str path, text;
+
+	if (f == NULL || head_count(h, TOKEN_LOCATION) != 1)
+		return ST_OK;
+	path = own_path(l, f->value);
+	if (path.n == 0)
+		return ST_OK;
+	if (l->prefix.n > 0 && str_starts(path, l->prefix))
+		path = str_skip(path, l->prefix.n);
+	buf_init(&b, l->ours.n + path.n);
+	buf_put(&b, l->ours);
+	buf_put(&b, path);
+	enum status st = buf_finish(&b, &text);
+	return st == ST_OK ? head_set(h, STR("Location"), text) : st;
+}

@@ -366,8 +366,17 @@ void
 exec_respond(struct turn *t)
 {
 	struct exec *e = t->exec;
+	struct str rest = e->route.rest;
 
-	if (exec_head_down(t->response, &e->placed, e->request_id) != ST_OK) {
+	enum status st = exec_head_down(t->response, &e->placed, e->request_id);
+	struct exec_location where = { .ours = str_head(e->path, e->path.n - rest.n),
+				       .prefix = e->placed.prefix,
+				       .dest = &t->uri.dest };
+
+	/* In absolute form the caller named us as a proxy: it goes on as it likes. */
+	if (st == ST_OK && e->route.op == EXEC_OP_APP && str_starts(e->path, STR("/")))
+		st = exec_head_location(t->response, &where);
+	if (st != ST_OK) {
 		turn_break(t, ST_NOMEM);
 		return;
 	}
@@ -388,9 +397,8 @@ exec_accept(struct turn *t, struct head *h)
 	(void)!exec_head_down(h, &e->placed, e->request_id);
 }
 
-void
+enum status
 exec_watch(struct turn *t, bool is_response, struct str piece)
 {
-	if (t->exec != NULL)
-		exec_watch_put(t->exec, is_response, piece);
+	return t->exec == NULL ? ST_OK : exec_watch_put(t->exec, is_response, piece);
 }

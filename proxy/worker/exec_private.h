@@ -75,6 +75,13 @@ enum status exec_head_up(struct head *to, const struct head *from,
 			 const struct exec_route *r,
 			 const struct place_answer *a) MUSTCHECK;
 /* What a caller may see of a response. */
+/* Where a redirect of an application leads, as its caller gets there. */
+struct exec_location {
+	struct str ours;         /* of the caller's path, what stands before the rest */
+	struct str prefix;       /* of the endpoint's */
+	const struct dest *dest; /* the endpoint */
+};
+enum status exec_head_location(struct head *h, const struct exec_location *l) MUSTCHECK;
 enum status exec_head_down(struct head *h, const struct place_answer *a,
 			   struct str request_id) MUSTCHECK;
 
@@ -93,7 +100,8 @@ bool exec_stream_goes_on(struct exec *e);
 /* exec_watch.c */
 enum status exec_watch_begin(struct exec *e) MUSTCHECK; /* of the request's body */
 void exec_watch_answer(struct exec *e); /* the response's head is there */
-void exec_watch_put(struct exec *e, bool is_response, struct str piece);
+enum status exec_watch_put(struct exec *e, bool is_response,
+			   struct str piece) MUSTCHECK;
 void exec_watch_end(struct exec *e);
 /* What was seen, for ROW_EXEC_END. */
 void exec_watch_note(struct exec *e, struct exec_note *n);

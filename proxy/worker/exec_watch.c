@@ -70,21 +70,34 @@ exec_watch_answer(struct exec *e)
 		w->has_bytes = tally_init(&w->bytes) == ST_OK;
 }
 
-void
+/* exec.file_max is of each file, however many come in one request. */
+static bool
+is_too_big(const struct exec *e)
+{
+	uint64_t max = worker_option(e->t->c->w, OPT_EXEC_FILE_MAX);
+
+	return max > 0 && e->watch->parts.largest > max;
+}
+
+enum status
 exec_watch_put(struct exec *e, bool is_response, struct str piece)
 {
 	struct exec_watch *w = e->watch;
 
 	if (w == NULL || w->is_over || piece.n == 0)
-		return;
+		return ST_OK;
 	if (w->has_pty && e->t->state == TURN_CARRY)
 		pty_tap_put(&w->pty, is_response ? PTY_SERVER : PTY_CLIENT, piece);
-	if (w->has_parts && !is_response)
+	if (w->has_parts && !is_response) {
 		multipart_tap_put(&w->parts, piece);
+		if (is_too_big(e))
+			return ST_TOO_BIG;
+	}
 	if (w->has_events && is_response)
 		exec_tap_put(&w->events, piece);
 	if (w->has_bytes && is_response)
 		tally_put(&w->bytes, piece);
+	return ST_OK;
 }
 
 void

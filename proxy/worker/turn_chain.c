@@ -142,7 +142,9 @@ turn_put_body(struct turn *t, bool is_response, struct str piece, bool is_last)
 		if (st != ST_OK)
 			return st;
 	}
-	exec_watch(t, is_response, pass);
+	enum status watched = exec_watch(t, is_response, pass);
+	if (watched != ST_OK)
+		return watched;
 	if (is_response)
 		t->x.bytes_down += pass.n;
 	else

@@ -1,0 +1,240 @@
+"""An execution listener's request and answer on their way: cuts, redirects, sizes, framings,
+terminals over HTTP/2.  A worker alone; control, dialer and sandbox are ours."""
+import base64
+import hashlib
+import http.client
+import json
+import socket
+import threading
+import time
+
+import h2.connection
+import h2.events
+import pytest
+
+from conftest import wait_for
+from exec_line import ExecWorker, Request, event, ok, route
+
+PROXY = "/v1/sandboxes/sb-one/proxy"
+
+
+@pytest.fixture
+def w(tmp_path, request):
+    worker = ExecWorker(tmp_path, more=getattr(request, "param", ""))
+    worker.brain.place = lambda wish: route(worker.box)
+    yield worker
+    assert worker.is_alive()
+    assert worker.close() == 0
+
+
+def send(w, text, body=b""):
+    s = w.connect()
+    s.sendall(text.replace("\n", "\r\n").encode() + body)
+    return s
+
+
+def response(s, method="GET"):
+    r = http.client.HTTPResponse(s, method=method)
+    r.begin()
+    return r, r.read()
+
+
+def test_a_caller_who_cuts_a_stream_leaves_and_the_command_is_recorded(w):
+    went = threading.Event()
+
+    def serve(request, sock):
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        try:
+            while True:
+                data = event(type="init", text="c9")
+                sock.sendall(b"%x\r\n%b\r\n" % (len(data), data))
+                time.sleep(0.05)
+        except OSError:
+            went.set()
+    w.box.serve = serve
+    body = b'{"command":"sleep 9"}'
+    s = send(w, f"POST {PROXY}/44772/command HTTP/1.1\nHost: a\nContent-Length: {len(body)}\n\n", body)
+    assert b"c9" in s.recv(4096) + s.recv(4096)
+    s.close()
+    end, = w.rows("exec_end", least=1)
+    assert end["reason"] == "client_gone" and end["exec"]["id"] == "c9" and end["exec"]["end"] == "not seen"
+    wait_for(lambda: len(w.brain.left) == 1)
+    assert went.wait(5)
+
+
+def test_an_endpoint_that_breaks_off_is_no_end(w):
+    def serve(request, sock):
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc")
+        sock.close()
+    w.box.serve = serve
+    s = send(w, f"GET {PROXY}/44772/command/c1/resume HTTP/1.1\nHost: a\n\n")
+    got = b""
+    with pytest.raises(ConnectionResetError):
+        while data := s.recv(4096):
+            got += data
+        raise AssertionError("a clean end")
+    assert w.rows("exec_end", least=1)[0]["reason"] in ("upstream_closed", "connection_cut", "upstream_bad_response")
+
+
+@pytest.mark.parametrize("location, want", [
+    ("/login", f"{PROXY}/8080/login"), ("/up/8080/x?y#z", f"{PROXY}/8080/x?y#z"), ("http://127.0.0.1:{port}/a", f"{PROXY}/8080/a"),
+    ("http://127.0.0.1:1/a", "http://127.0.0.1:1/a"), ("https://else.test/", "https://else.test/"), ("//else.test/", "//else.test/"),
+    ("next", "next"), ("http://127.0.0.1:{port}@else.test/", "http://127.0.0.1:{port}@else.test/")])
+def test_a_redirect_of_an_application_leads_back_to_it(w, location, want):
+    w.brain.place = lambda wish: route(w.box, prefix="/up/8080")
+    w.box.serve = lambda request, sock: sock.sendall(ok(b"", "302 Found", more="Location: %s\r\n" % location.format(port=w.box.port)))
+    r, _ = response(send(w, f"GET {PROXY}/8080/a HTTP/1.1\nHost: a\n\n"))
+    assert r.headers["location"] == want.format(port=w.box.port)
+
+
+def test_a_body_in_chunks_gets_its_length(w):
+    s = send(w, f"POST {PROXY}/44772/command HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\n",
+             b'5\r\n{"com\r\nb\r\nmand":"id"}\r\n0\r\n\r\n')
+    r, _ = response(s)
+    assert r.status == 200 and w.box.requests[0].body == b'{"command":"id"}'
+    assert w.box.requests[0].names["content-length"] == "16" and "transfer-encoding" not in w.box.requests[0].names
+
+
+def test_one_byte_at_a_time_is_the_same_request(w):
+    body = b'{"command":"echo x"}'
+    s = w.connect()
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for byte in f"POST {PROXY}/44772/command HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body:
+        s.sendall(bytes([byte]))
+    r, _ = response(s)
+    assert r.status == 200 and w.box.requests[0].body == body
+
+
+def test_requests_behind_each_other_are_each_asked_for(w):
+    one = f"GET {PROXY}/44772/ping HTTP/1.1\nHost: a\n\n"
+    body = '{"command":"id"}'
+    s = send(w, one + f"POST {PROXY}/44772/command HTTP/1.1\nHost: a\nContent-Length: {len(body)}\n\n{body}" + one)
+    got = b""
+    while got.count(b"hello") < 3:
+        got += s.recv(4096)
+    assert [x["op"] for x in w.brain.wishes][0] == [x["op"] for x in w.brain.wishes][2] and len(w.brain.wishes) == 3
+
+
+def test_an_upload_waits_for_the_100_of_execd(w):
+    def serve(request, sock):
+        assert request.body == b""
+        sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        while b"--B--" not in request.body:
+            request.body += sock.recv(65536)
+        sock.sendall(ok(b""))
+    def talk(conn):
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += conn.recv(65536)
+        head, rest = data.split(b"\r\n\r\n", 1)
+        serve(Request(head, rest, conn), conn)
+    w.box.talk = talk
+    body = (b'--B\r\nContent-Disposition: form-data; name="metadata"; filename="m"\r\n\r\n{"path":"/a"}\r\n'
+            b'--B\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\nhi\r\n--B--\r\n')
+    s = send(w, f"POST {PROXY}/44772/files/upload HTTP/1.1\nHost: a\nExpect: 100-continue\nContent-Length: {len(body)}\n"
+                "Content-Type: multipart/form-data; boundary=B\n\n")
+    assert s.recv(4096).startswith(b"HTTP/1.1 100 ")
+    s.sendall(body)
+    assert response(s)[0].status == 200
+    assert w.rows("exec_end", least=1)[0]["exec"]["files"][0]["bytes"] == 2
+
+
+@pytest.mark.parametrize("w", ['exec: {file_max: "1KiB"}'], indirect=True)
+def test_a_file_over_the_limit_is_refused_and_two_under_it_are_not(w):
+    def upload(*sizes):
+        body = b"".join(b'--B\r\nContent-Disposition: form-data; name="metadata"; filename="m"\r\n\r\n{"path":"/a"}\r\n'
+                        b'--B\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n' + b"x" * n + b"\r\n"
+                        for n in sizes) + b"--B--\r\n"
+        return response(send(w, f"POST {PROXY}/44772/files/upload HTTP/1.1\nHost: a\nContent-Length: {len(body)}\n"
+                                "Content-Type: multipart/form-data; boundary=B\n\n", body))
+    assert upload(1000, 1000)[0].status == 200
+    r, body = upload(2000)
+    assert r.status == 413 and json.loads(body)["code"] == "SANDGATE::TOO_BIG"
+
+
+def test_a_terminal_over_http2(w):
+    def serve(request, sock):
+        key = request.names["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        digest = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
+        sock.sendall(f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                     f"Sec-WebSocket-Accept: {digest}\r\n\r\n".encode() + b"\x82\x03\x01ok")
+        while sock.recv(100):
+            pass
+    w.box.serve = serve
+    s = w.connect()
+    c = h2.connection.H2Connection()
+    c.initiate_connection()
+    s.sendall(c.data_to_send())
+    c.receive_data(s.recv(65536))
+    c.send_headers(1, [(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "http"), (":authority", "a.test"),
+                       (":path", f"{PROXY}/44772/pty/p/ws"), ("sec-websocket-version", "13")])
+    s.sendall(c.data_to_send())
+    got, status = b"", None
+    while b"ok" not in got:
+        for e in c.receive_data(s.recv(65536)):
+            if isinstance(e, h2.events.ResponseReceived):
+                status = dict(e.headers)[b":status" if isinstance(e.headers[0][0], bytes) else ":status"]
+            if isinstance(e, h2.events.DataReceived):
+                got += e.data
+        s.sendall(c.data_to_send())
+    assert status in (b"200", "200")
+    s.close()
+    assert w.rows("exec_end", least=1)[0]["exec"]["stdout"]["bytes"] == 2
+
+
+def test_many_requests_of_one_http2_connection_run_side_by_side(w):
+    s = w.connect()
+    c = h2.connection.H2Connection()
+    c.initiate_connection()
+    for i in range(40):
+        c.send_headers(1 + 2 * i, [(":method", "GET"), (":scheme", "http"), (":authority", "a.test"),
+                                   (":path", f"{PROXY}/44772/ping")], end_stream=True)
+    s.sendall(c.data_to_send())
+    over = set()
+    while len(over) < 40:
+        for e in c.receive_data(s.recv(65536)):
+            if isinstance(e, h2.events.StreamEnded):
+                over.add(e.stream_id)
+        s.sendall(c.data_to_send())
+    wait_for(lambda: len(w.brain.left) == 40)
+
+
+def test_a_reload_leaves_what_runs_alone(w):
+    go = threading.Event()
+
+    def serve(request, sock):
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        go.wait(10)
+        data = event(type="execution_complete", execution_time=1)
+        sock.sendall(b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data))
+    w.box.serve = serve
+    body = b'{"command":"x"}'
+    s = send(w, f"POST {PROXY}/44772/command HTTP/1.1\nHost: a\nContent-Length: {len(body)}\n\n", body)
+    wait_for(lambda: w.box.requests)
+    w.take(w.image())
+    go.set()
+    assert b"execution_complete" in response(s)[1]
+
+
+@pytest.mark.parametrize("head, status", [
+    (f"GET {PROXY}/44772/ping HTTP/1.1\n\n", 400), (f"GET {PROXY}/44772/ping HTTP/1.1\nHost: a\nHost: b\n\n", 400),
+    (f"GET {PROXY}/44772/ping HTTP/1.1\nHost: a\nOPEN-SANDBOX-API-KEY: x\nOPEN-SANDBOX-API-KEY: y\n\n", 400),
+    (f"TRACE {PROXY}/44772/ping HTTP/1.1\nHost: a\n\n", 405), ("CONNECT a.test:443 HTTP/1.1\nHost: a.test:443\n\n", 405),
+    (f"POST {PROXY}/44772/command HTTP/1.1\nHost: a\nContent-Length: 2\nContent-Encoding: gzip\n\n{{}}", 400),
+    (f"POST {PROXY}/44772/command HTTP/1.1\nHost: a\nContent-Length: 2\nTransfer-Encoding: chunked\n\n{{}}", 400),
+    (f"POST {PROXY}/44772/command HTTP/1.1\nHost: a\nExpect: 200-ok\nContent-Length: 2\n\n{{}}", 417),
+    ("GET /v1/sandboxes HTTP/1.1\nHost: a\nX-Sandgate-Task: " + "a" * 600 + "\n\n", 400),
+    ("garbage\n\n", 400)])
+def test_what_is_no_request_of_ours_is_refused(w, head, status):
+    r, body = response(send(w, head))
+    said = json.loads(body)
+    assert r.status == status and set(said) == {"code", "message"}, body
+    assert w.box.requests == []
+
+
+@pytest.mark.parametrize("first", [b"PRI * HTTP/2.0\r\n\r\nS", b"PRI", b""])
+def test_who_says_nothing_whole_is_not_waited_for(w, first):
+    s = w.connect()
+    s.sendall(first)
+    began = time.monotonic()
+    assert s.recv(100) == b"" and 0.5 < time.monotonic() - began < 4
