@@ -104,7 +104,7 @@ judge_fetch(const struct dial *d, const struct who *w)
 	if (w != NULL) {
 		const struct image_sandbox *s = image_sandbox_by_id(im, w->id);
 		struct str tenant = s == NULL ? STR("") : image_str(im, s->tenant);
-		if (!policy_may_use(im, index, w->policy, tenant, w->user))
+		if (!policy_may_use(im, index, w->may.policy, tenant, w->user))
 			return ST_DENIED;
 	}
 	return policy_fetch(im, index, &d->dest);
@@ -118,7 +118,7 @@ judge_name(struct dial *d, const struct who *w)
 
 	if (w == NULL)
 		return ST_UNKNOWN_SANDBOX;
-	q.policy = w->policy;
+	q.may = w->may;
 	policy_judge(d->dialer->role.image, &q, &a);
 	d->found.rule = a.rule;
 	if (a.action == ACTION_DENY)
@@ -138,18 +138,32 @@ judge_unseen(struct dial *d, const struct who *w)
 
 	if (d->ask == ASK_FETCH)
 		return policy_fetch_address(im, connector_of(d),
-					    w == NULL ? POLICY_NONE : w->policy,
+					    w == NULL ? mandate_of(POLICY_NONE) : w->may,
 					    &d->dest, &place);
 	return w == NULL ? ST_UNKNOWN_SANDBOX
-			 : policy_address(im, w->policy, &d->dest, &place,
+			 : policy_address(im, w->may, &d->dest, &place,
 					  &d->found.rule);
 }
 
-/* No parent proxy stands before an execution server's endpoints. */
+/* The key of an execution server would pass a parent readable. */
+static bool
+is_plain_server(const struct dial *d)
+{
+	const struct image *im = d->dialer->role.image;
+	size_t n;
+	const struct image_connector *all = image_connectors(im, &n);
+	uint32_t index = d->ask == ASK_FETCH ? connector_of(d) : CONNECTOR_NONE;
+
+	return index != CONNECTOR_NONE && all[index].upstream_is_plain &&
+	       image_exec_server_of(im, index) != NULL;
+}
+
+/* No parent proxy stands before an execution server's endpoints, or before its API where
+ * that has no TLS. */
 static bool
 goes_via(const struct dial *d, struct dest *ret_parent)
 {
-	return d->ask != ASK_REACH &&
+	return d->ask != ASK_REACH && !is_plain_server(d) &&
 	       parent_for(d->dialer->role.image, &d->dest, ret_parent);
 }
 

@@ -56,12 +56,24 @@ parent_pattern_covers(struct str pattern, const struct dest *d)
 	return str_ieq(pattern, dest_name(d));
 }
 
+/* For the parent that is itself, not us. */
+static bool
+is_loopback(const struct dest *d)
+{
+	struct addr bare;
+
+	if (dest_is_name(d))
+		return false;
+	bare = addr_unwrap(&d->addr);
+	return addr_classify(&bare) == ADDR_LOOPBACK;
+}
+
 bool
 parent_for(const struct image *im, const struct dest *d, struct dest *ret_parent)
 {
 	struct str rest = image_text(im, OPT_NO_PROXY);
 
-	if (image_text(im, OPT_UPSTREAM_PROXY).n == 0)
+	if (image_text(im, OPT_UPSTREAM_PROXY).n == 0 || is_loopback(d))
 		return false;
 	while (rest.p != NULL) {
 		struct str pattern = str_trim(str_cut(&rest, ','));

@@ -8,6 +8,8 @@
  * see, so nothing classifies them, and a rule that wants a country or network is
  * refused. The parent's own address is the operator's word and may be private.
  *
+ * Loopback addresses never go there: the parent would take them for its own.
+ *
  * no_proxy: names, `*.` patterns, `.suffix` (the same), IP addresses, networks, or `*`.
  */
 #include "conf/image.h"

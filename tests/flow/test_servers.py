@@ -194,6 +194,23 @@ def test_a_process_that_died_is_back_soon(gate, fake):
     wait_for(lambda: look(g)["standard"]["ok"])
 
 
+def test_no_parent_proxy_sees_a_key_in_plain_text(gate, fake):
+    """127.0.0.1 would be the parent's own, and a name be called readable through it."""
+    asked = []
+    parent = Raw(lambda s, asked_: asked.append(asked_))
+    port = fake.url.rpartition(":")[2]
+    g = start(gate, {"standard": (fake.url, {}), "named": (f"http://osb.example.test:{port}", {"plain": True, "addresses": ["127.0.0.0/8"]}),
+                     "far": ("https://far.example.test", {})},
+              upstream_proxy={"address": parent.url[7:]},
+              resolver={"servers": ["127.0.0.1"], "hosts": {"osb.example.test": ["127.0.0.1"]}})
+    for name in ("standard", "named", "far"):
+        put(g, name, KEY)
+    found = look(g)
+    assert (found["standard"]["code"], found["named"]["code"]) == ("ok", "ok")
+    assert not found["far"]["ok"]
+    assert asked and all(a.startswith(b"CONNECT far.example.test:443 ") for a in asked)
+
+
 def test_a_reload_brings_servers_and_takes_them_away(gate, fake):
     g = start(gate, {})
     assert look(g) == {}

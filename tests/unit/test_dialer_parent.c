@@ -51,12 +51,34 @@ the_parent_is_written_as_host_and_port(void **state)
 	assert_int_not_equal(parse(STR("proxy:"), &d), ST_OK);
 }
 
+static bool
+is_loopback_host(const char *host)
+{
+	struct dest d;
+
+	assert_int_equal(dest_from_authority(str_from(host), 443, &d), ST_OK);
+	return is_loopback(&d);
+}
+
+static void
+loopback_addresses_are_ours_and_never_the_parents(void **state)
+{
+	(void)state;
+	assert_true(is_loopback_host("127.0.0.1"));
+	assert_true(is_loopback_host("127.8.9.1"));
+	assert_true(is_loopback_host("[::1]"));
+	assert_true(is_loopback_host("[::ffff:127.0.0.1]"));
+	assert_false(is_loopback_host("10.0.0.1"));
+	assert_false(is_loopback_host("api.corp.test"));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_proxy_takes_names_suffixes_addresses_and_networks),
 		cmocka_unit_test(the_parent_is_written_as_host_and_port),
+		cmocka_unit_test(loopback_addresses_are_ours_and_never_the_parents),
 	};
 
 	return cmocka_run_group_tests_name("dialer parent", tests, NULL, NULL);
