@@ -219,16 +219,17 @@ brain_db_change(struct brain_store *s, sqlite3_stmt *q)
 	return st == ST_OK && sqlite3_changes(s->db) == 0 ? ST_NOT_FOUND : st;
 }
 
+/* At once back: others commit on the same connection. */
 enum status
-brain_db_lazy(struct brain_store *s, bool is_lazy)
+brain_db_lazily(struct brain_store *s, sqlite3_stmt *q)
 {
-	if (s->is_lazy == is_lazy)
-		return ST_OK;
-	enum status st = sql_exec(s->db, is_lazy ? "PRAGMA synchronous=NORMAL"
-						 : "PRAGMA synchronous=FULL");
-	if (st == ST_OK)
-		s->is_lazy = is_lazy;
-	return st;
+	enum status st = sql_exec(s->db, "PRAGMA synchronous=NORMAL");
+
+	if (st != ST_OK)
+		return st;
+	st = brain_db_change(s, q);
+	enum status back = sql_exec(s->db, "PRAGMA synchronous=FULL");
+	return back == ST_OK ? st : back;
 }
 
 /* Values. */

@@ -11,7 +11,6 @@
 
 struct brain_store {
 	sqlite3 *db;
-	bool is_lazy; /* a power cut may undo what is committed now */
 };
 
 enum status brain_db_begin(struct brain_store *s) MUSTCHECK;
@@ -21,8 +20,8 @@ enum status brain_db_end(struct brain_store *s, enum status st) MUSTCHECK;
 enum status brain_db_run(struct brain_store *s, sqlite3_stmt *q) MUSTCHECK;
 /* The same, and ST_NOT_FOUND when it changed nothing. */
 enum status brain_db_change(struct brain_store *s, sqlite3_stmt *q) MUSTCHECK;
-/* Not inside of a transaction. */
-enum status brain_db_lazy(struct brain_store *s, bool is_lazy) MUSTCHECK;
+/* The same, of which a power cut may leave nothing.  Not inside of a transaction. */
+enum status brain_db_lazily(struct brain_store *s, sqlite3_stmt *q) MUSTCHECK;
 
 /* A number from outside: more than sqlite holds counts as the most. */
 void brain_db_number(sqlite3_stmt *q, int at, uint64_t v);

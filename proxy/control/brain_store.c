@@ -61,8 +61,6 @@ brain_store_state(struct brain_store *s, struct str id, enum brain_state to,
 		" gone_s = CASE ?2 WHEN 7 THEN ?3 ELSE gone_s END"
 		" WHERE id = ?1 AND (?4 >> state) & 1 = 1",
 		&q);
-	if (st == ST_OK)
-		st = brain_db_lazy(s, false);
 	if (st != ST_OK)
 		return st;
 	sql_bytes(q, 1, id);
@@ -94,8 +92,6 @@ brain_store_frozen(struct brain_store *s, struct str id, struct str snapshot,
 				     " paused_s = ?3 WHERE id = ?1 AND state IN (2, 3)",
 				     &q);
 
-	if (st == ST_OK)
-		st = brain_db_lazy(s, false);
 	if (st != ST_OK)
 		return st;
 	sql_bytes(q, 1, id);
@@ -181,10 +177,8 @@ brain_store_made(struct brain_store *s, struct str id, struct str server,
 {
 	const struct made m = { id, server, upstream, expires_s };
 	bool is_late = false;
-	enum status st = brain_db_lazy(s, false);
+	enum status st = brain_db_begin(s);
 
-	if (st == ST_OK)
-		st = brain_db_begin(s);
 	if (st == ST_OK)
 		st = brain_db_end(s, make(s, &m, &is_late));
 	return st == ST_OK && is_late ? ST_CONFLICT : st;
@@ -198,8 +192,6 @@ set_text(struct brain_store *s, const char *query, struct str id, struct str tex
 	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
 	enum status st = sql_prepare(s->db, query, &q);
 
-	if (st == ST_OK)
-		st = brain_db_lazy(s, false);
 	if (st != ST_OK)
 		return st;
 	sql_bytes(q, 1, id);
@@ -208,49 +200,46 @@ set_text(struct brain_store *s, const char *query, struct str id, struct str tex
 }
 
 static enum status
-set_number(struct brain_store *s, const char *query, struct str id, uint64_t v)
+prepare_number(struct brain_store *s, const char *query, struct str id, uint64_t v,
+	       sqlite3_stmt **ret_q)
 {
-	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
-	enum status st = sql_prepare(s->db, query, &q);
+	enum status st = sql_prepare(s->db, query, ret_q);
 
 	if (st != ST_OK)
 		return st;
-	sql_bytes(q, 1, id);
-	brain_db_number(q, 2, v);
-	return brain_db_change(s, q);
+	sql_bytes(*ret_q, 1, id);
+	brain_db_number(*ret_q, 2, v);
+	return ST_OK;
 }
 
 enum status
 brain_store_touch(struct brain_store *s, struct str id, uint64_t used_s)
 {
-	enum status st = brain_db_lazy(s, true);
+	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
+	enum status st = prepare_number(
+		s, "UPDATE sandboxes SET used_s = max(used_s, ?2) WHERE id = ?1", id,
+		used_s, &q);
 
-	if (st != ST_OK)
-		return st;
-	return set_number(s,
-			  "UPDATE sandboxes SET used_s = max(used_s, ?2) WHERE id = ?1",
-			  id, used_s);
+	return st == ST_OK ? brain_db_lazily(s, q) : st;
 }
 
 enum status
 brain_store_expires(struct brain_store *s, struct str id, uint64_t expires_s)
 {
-	enum status st = brain_db_lazy(s, false);
+	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
+	enum status st =
+		prepare_number(s, "UPDATE sandboxes SET expires_s = ?2 WHERE id = ?1",
+			       id, expires_s, &q);
 
-	if (st != ST_OK)
-		return st;
-	return set_number(s, "UPDATE sandboxes SET expires_s = ?2 WHERE id = ?1", id,
-			  expires_s);
+	return st == ST_OK ? brain_db_change(s, q) : st;
 }
 
 enum status
 brain_store_metadata(struct brain_store *s, struct str id, struct str json,
 		     const struct brain_pair *pairs, size_t n)
 {
-	enum status st = brain_db_lazy(s, false);
+	enum status st = brain_db_begin(s);
 
-	if (st == ST_OK)
-		st = brain_db_begin(s);
 	if (st != ST_OK)
 		return st;
 	st = set_text(s, "UPDATE sandboxes SET metadata = ?2 WHERE id = ?1", id, json);
@@ -282,8 +271,6 @@ brain_store_cost(struct brain_store *s, struct str id, const struct brain_cost *
 			    " resume_ms = ?4, freed = ?5 WHERE id = ?1",
 			    &q);
 
-	if (st == ST_OK)
-		st = brain_db_lazy(s, true);
 	if (st != ST_OK)
 		return st;
 	sql_bytes(q, 1, id);
@@ -291,7 +278,7 @@ brain_store_cost(struct brain_store *s, struct str id, const struct brain_cost *
 	brain_db_number(q, 3, cost->pause_ms);
 	brain_db_number(q, 4, cost->resume_ms);
 	brain_db_number(q, 5, cost->freed);
-	return brain_db_change(s, q);
+	return brain_db_lazily(s, q);
 }
 
 /* The rest. */
@@ -324,8 +311,6 @@ make_secret(struct brain_store *s, struct str name)
 	enum status st = sql_prepare(
 		s->db, "INSERT OR IGNORE INTO settings(name, value) VALUES(?, ?)", &q);
 
-	if (st == ST_OK)
-		st = brain_db_lazy(s, false);
 	if (st != ST_OK)
 		return st;
 	if (getrandom(dice, sizeof dice, 0) != sizeof dice)
@@ -352,11 +337,11 @@ enum { OWNED_FOR_S = 90 * 24 * 3600 };
 /* Each forgets some that no time-out needs any more. */
 static const char *const forgetting[] = {
 	"DELETE FROM sandboxes WHERE n IN (SELECT n FROM sandboxes"
-	" WHERE state = 7 AND gone_s < ?1 LIMIT 500)",
+	" WHERE state = 7 AND gone_s < ? LIMIT 500)",
 	"DELETE FROM idempotency WHERE (tenant, user, key) IN"
-	" (SELECT tenant, user, key FROM idempotency WHERE expires_s <= ?2 LIMIT 500)",
+	" (SELECT tenant, user, key FROM idempotency WHERE expires_s <= ? LIMIT 500)",
 	"DELETE FROM owned WHERE (server, upstream) IN"
-	" (SELECT server, upstream FROM owned WHERE since_s < ?3 AND NOT EXISTS"
+	" (SELECT server, upstream FROM owned WHERE since_s < ? AND NOT EXISTS"
 	" (SELECT 1 FROM sandboxes x WHERE x.server = owned.server"
 	" AND x.upstream = owned.upstream) LIMIT 500)",
 };
@@ -366,21 +351,24 @@ brain_store_forget(struct brain_store *s, uint64_t now_s, uint64_t gone_before_s
 {
 	uint64_t since_s =
 		gone_before_s > OWNED_FOR_S ? gone_before_s - OWNED_FOR_S : 0;
-	int before = sqlite3_total_changes(s->db);
-	enum status st = brain_db_lazy(s, true);
+	const uint64_t limits[] = { gone_before_s, now_s, since_s };
+	bool is_some = false;
+	enum status st = ST_OK;
 
 	for (size_t i = 0; i < COUNT_OF(forgetting) && st == ST_OK; i++) {
 		CLEANUP(sql_done) sqlite3_stmt *q = NULL;
-		const uint64_t limits[] = { gone_before_s, now_s, since_s };
 		st = sql_prepare(s->db, forgetting[i], &q);
 		if (st != ST_OK)
 			break;
-		brain_db_number(q, (int)i + 1, limits[i]);
-		st = brain_db_run(s, q);
+		brain_db_number(q, 1, limits[i]);
+		st = brain_db_lazily(s, q);
+		is_some = is_some || st == ST_OK;
+		if (st == ST_NOT_FOUND)
+			st = ST_OK;
 	}
 	if (st != ST_OK)
 		return st;
-	return sqlite3_total_changes(s->db) == before ? ST_END : ST_OK;
+	return is_some ? ST_OK : ST_END;
 }
 
 const char *

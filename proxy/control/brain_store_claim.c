@@ -294,10 +294,8 @@ brain_store_claim(struct brain_store *s, const struct brain_claim *c, struct are
 		  struct brain_sandbox *ret, enum brain_claimed *ret_how)
 {
 	struct claim x = { .s = s, .c = c, .arena = a };
-	enum status st = brain_db_lazy(s, false);
+	enum status st = brain_db_begin(s);
 
-	if (st == ST_OK)
-		st = brain_db_begin(s);
 	if (st == ST_OK)
 		st = brain_db_end(s, claim(&x));
 	if (st != ST_OK)
@@ -324,8 +322,6 @@ brain_store_warm_add(struct brain_store *s, const struct brain_warm *w, struct a
 		" ?5, ?7)",
 		&q);
 
-	if (st == ST_OK)
-		st = brain_db_lazy(s, false);
 	if (st == ST_OK)
 		st = brain_db_id(STR("sb-"), id);
 	if (st != ST_OK)

@@ -55,8 +55,6 @@ brain_store_snapshot_add(struct brain_store *s, const struct brain_snapshot *sn,
 				     &q);
 
 	if (st == ST_OK)
-		st = brain_db_lazy(s, false);
-	if (st == ST_OK)
 		st = brain_db_id(STR("sn-"), id);
 	if (st != ST_OK)
 		return st;
@@ -98,8 +96,6 @@ brain_store_snapshot_info(struct brain_store *s, struct str id, struct str json)
 	enum status st =
 		sql_prepare(s->db, "UPDATE snapshots SET info = ?2 WHERE id = ?1", &q);
 
-	if (st == ST_OK)
-		st = brain_db_lazy(s, false);
 	if (st != ST_OK)
 		return st;
 	sql_bytes(q, 1, id);
@@ -188,8 +184,6 @@ brain_store_snapshot_gone(struct brain_store *s, struct str id)
 	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
 	enum status st = sql_prepare(s->db, "DELETE FROM snapshots WHERE id = ?", &q);
 
-	if (st == ST_OK)
-		st = brain_db_lazy(s, false);
 	if (st != ST_OK)
 		return st;
 	sql_bytes(q, 1, id);

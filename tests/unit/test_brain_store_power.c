@@ -11,7 +11,7 @@
 #include "proxy/base/num.h"
 #include "tests/unit/brain_bench.h"
 
-enum { OPS = 10, OPS_MAX = 16, TELL_MAX = 8192, SOME = 1 };
+enum { OPS = 11, OPS_MAX = 16, TELL_MAX = 8192, SOME = 1 };
 
 struct point { /* what the store said when an operation had been acknowledged */
 	size_t steps;
@@ -66,6 +66,7 @@ tell(struct brain_store *s, char text[TELL_MAX])
 	tell_query(s, "SELECT server, upstream, user FROM owned ORDER BY upstream", &b);
 	tell_query(s, "SELECT key, sandbox FROM idempotency", &b);
 	tell_query(s, "SELECT sandbox, key, value FROM labels", &b);
+	tell_query(s, "SELECT id, user FROM keys", &b);
 	bench_check(brain_store_db(s));
 	buf_putc(&b, '.');
 	assert_int_equal(buf_finish(&b, &all), ST_OK);
@@ -110,15 +111,21 @@ change(struct world *w, size_t op)
 		return brain_store_made(w->s, w->two, STR("standard"), STR("u2"), 0);
 	case 4:
 		return brain_store_touch(w->s, w->one, BENCH_NOW + 5);
-	case 5:
-		return claim(w, "bob", &id);
+	case 5: /* another's tables, after what may be forgotten */
+		return sql_exec(
+			brain_store_db(w->s),
+			"INSERT INTO keys(id, hash, tenant, user, agent, scopes,"
+			" may_delegate, created_s) VALUES(x'41', zeroblob(32), x'',"
+			" x'41', x'', 1, 0, 1)");
 	case 6:
-		return brain_store_state(w->s, w->two, BRAIN_RUNNING, BENCH_NOW);
+		return claim(w, "bob", &id);
 	case 7:
-		return brain_store_frozen(w->s, w->one, STR("snap"), BENCH_NOW);
+		return brain_store_state(w->s, w->two, BRAIN_RUNNING, BENCH_NOW);
 	case 8:
-		return brain_store_made(w->s, w->one, STR("standard"), STR("u3"), 0);
+		return brain_store_frozen(w->s, w->one, STR("snap"), BENCH_NOW);
 	case 9:
+		return brain_store_made(w->s, w->one, STR("standard"), STR("u3"), 0);
+	case 10:
 		return brain_store_gone(w->s, w->two, BENCH_NOW);
 	default:
 		return ST_END;
