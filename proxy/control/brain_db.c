@@ -146,6 +146,22 @@ ready(sqlite3 *db)
 	return st == ST_OK ? sql_exec(db, "PRAGMA wal_checkpoint(PASSIVE)") : st;
 }
 
+static enum status
+prepare(struct brain_store *s)
+{
+	enum status st = sql_prepare(s->db,
+				     "SELECT " BRAIN_DB_COLUMNS
+				     " FROM sandboxes WHERE id = ?1 AND tenant = ?2"
+				     " AND user = ?3 AND state < 7",
+				     &s->find);
+
+	return st != ST_OK ? st
+			   : sql_prepare(s->db,
+					 "UPDATE sandboxes SET used_s = max(used_s, ?2)"
+					 " WHERE id = ?1",
+					 &s->touch);
+}
+
 enum status
 brain_store_open(const char *path, struct brain_store **ret_s)
 {
@@ -156,6 +172,8 @@ brain_store_open(const char *path, struct brain_store **ret_s)
 	enum status st = sql_open_writer(path, &s->db);
 	if (st == ST_OK)
 		st = ready(s->db);
+	if (st == ST_OK)
+		st = prepare(s);
 	if (st != ST_OK) {
 		brain_store_close(s);
 		return st == ST_BAD_MESSAGE ? ST_STORE_DAMAGED : st;
@@ -167,8 +185,11 @@ brain_store_open(const char *path, struct brain_store **ret_s)
 void
 brain_store_close(struct brain_store *s)
 {
-	if (s != NULL)
-		close_db(&s->db);
+	if (s == NULL)
+		return;
+	sql_done(&s->find);
+	sql_done(&s->touch);
+	close_db(&s->db);
 	free(s);
 }
 

@@ -11,6 +11,7 @@
 
 struct brain_store {
 	sqlite3 *db;
+	sqlite3_stmt *find, *touch; /* what every execution request does */
 };
 
 enum status brain_db_begin(struct brain_store *s) MUSTCHECK;

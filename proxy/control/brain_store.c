@@ -199,39 +199,28 @@ set_text(struct brain_store *s, const char *query, struct str id, struct str tex
 	return brain_db_change(s, q);
 }
 
-static enum status
-prepare_number(struct brain_store *s, const char *query, struct str id, uint64_t v,
-	       sqlite3_stmt **ret_q)
-{
-	enum status st = sql_prepare(s->db, query, ret_q);
-
-	if (st != ST_OK)
-		return st;
-	sql_bytes(*ret_q, 1, id);
-	brain_db_number(*ret_q, 2, v);
-	return ST_OK;
-}
-
 enum status
 brain_store_touch(struct brain_store *s, struct str id, uint64_t used_s)
 {
-	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
-	enum status st = prepare_number(
-		s, "UPDATE sandboxes SET used_s = max(used_s, ?2) WHERE id = ?1", id,
-		used_s, &q);
-
-	return st == ST_OK ? brain_db_lazily(s, q) : st;
+	sql_bytes(s->touch, 1, id);
+	brain_db_number(s->touch, 2, used_s);
+	enum status st = brain_db_lazily(s, s->touch);
+	(void)sqlite3_clear_bindings(s->touch); /* they were views */
+	return st;
 }
 
 enum status
 brain_store_expires(struct brain_store *s, struct str id, uint64_t expires_s)
 {
 	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
-	enum status st =
-		prepare_number(s, "UPDATE sandboxes SET expires_s = ?2 WHERE id = ?1",
-			       id, expires_s, &q);
+	enum status st = sql_prepare(
+		s->db, "UPDATE sandboxes SET expires_s = ?2 WHERE id = ?1", &q);
 
-	return st == ST_OK ? brain_db_change(s, q) : st;
+	if (st != ST_OK)
+		return st;
+	sql_bytes(q, 1, id);
+	brain_db_number(q, 2, expires_s);
+	return brain_db_change(s, q);
 }
 
 enum status

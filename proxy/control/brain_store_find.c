@@ -16,17 +16,12 @@ enum status
 brain_store_find(struct brain_store *s, const struct brain_owner *o, struct str id,
 		 struct arena *a, struct brain_sandbox *ret)
 {
-	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
-	enum status st = sql_prepare(
-		s->db, SELECT " id = ?1 AND tenant = ?2 AND user = ?3 AND state < 7",
-		&q);
-
-	if (st != ST_OK)
-		return st;
-	sql_bytes(q, 1, id);
-	sql_bytes(q, 2, o->tenant);
-	sql_bytes(q, 3, o->user);
-	return brain_db_one(q, a, ret);
+	sql_bytes(s->find, 1, id);
+	sql_bytes(s->find, 2, o->tenant);
+	sql_bytes(s->find, 3, o->user);
+	enum status st = brain_db_one(s->find, a, ret);
+	(void)sqlite3_clear_bindings(s->find); /* they were views */
+	return st;
 }
 
 enum status
