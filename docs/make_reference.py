@@ -38,6 +38,33 @@ TIME = r"^(0|[0-9]+(ms|s|min|m|h|d))$"
 SIZE = r"^[0-9]+(B|KiB|MiB|GiB|TiB)?$"
 
 STRUCTURE = """
+.SH WHO MAY ADMINISTER
+.B admin.roles
+is a list of mappings: who may ask what of the gateway, and what they are called in the ledger.
+Without it the user who runs the gateway, root, and whoever has the token of
+.B admin.token_sha256
+may everything, and they have no name of their own.
+.TP
+.B name
+1 to 128 letters, digits and \\-_.@+:|=~. Nobody decides on what a caller of the same name asked
+for, so callers and people are best named by one scheme.
+.TP
+.B uid
+The number of a local user, who is known by it on the Unix socket. For one who doesn't run the
+gateway the socket can be opened by everybody then, its directory has to let that user through,
+and whoever isn't listed is not heard. Or:
+.TP
+.B token_sha256
+The SHA\\-256 of a token, on either kind of address. On the Unix socket it tells people apart who
+share a user.
+.TP
+.B role
+.BR viewer :
+status, lists and what waits for approval;
+.BR approver :
+also to allow and deny it;
+.BR operator :
+everything.
 .SH LISTENERS
 .B listeners
 is a list of mappings: where sandboxes come in.
@@ -572,6 +599,10 @@ def schema(rows):
     top["resolver"]["properties"].update(
         servers=words, hosts={"type": "object", "additionalProperties": words})
     top["upstream_proxy"]["properties"]["no_proxy"] = words
+    top["admin"]["properties"]["roles"] = {"type": "array", "items": mapping({
+        "name": {"type": "string", "pattern": "^[A-Za-z0-9_.@+:|=~-]{1,128}$"}, "uid": {"type": "integer", "minimum": 0},
+        "token_sha256": {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"},
+        "role": {"enum": ["viewer", "approver", "operator"]}}, ["name", "role"])}
     top["vault"]["properties"]["sources"] = {"type": "array", "items": source_schema({"type": "string"}, words)}
     top["risk"]["properties"]["rules"] = risk_schema()
     port = {"type": ["integer", "string"]}

@@ -142,7 +142,7 @@ put_request(struct buf *b, const struct admin_wish *w, struct str address)
 
 	buf_putf(b, "%s %s HTTP/1.1\r\nHost: ", w->method, w->path);
 	buf_put(b, is_unix ? STR("localhost") : address);
-	if (!is_unix && token != NULL)
+	if (token != NULL)
 		buf_putf(b, "\r\nAuthorization: Bearer %s", token);
 	buf_putf(b, "\r\nContent-Length: %zu\r\n\r\n", body == NULL ? 0 : strlen(body));
 	buf_put(b, str_from(body));

@@ -2,7 +2,8 @@
 #define PROXY_CLI_ADMIN_H
 /*
  * admin: one request to the gateway that runs, over the address that its configuration
- * names.  On a port the token is read from $SANDGATE_ADMIN_TOKEN.
+ * names.  The token of a port, or of one of several people who share a user, is read from
+ * $SANDGATE_ADMIN_TOKEN.
  */
 #include <jansson.h>
 

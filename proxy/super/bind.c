@@ -243,6 +243,19 @@ unix_address(struct super *s, struct str name, struct sockaddr_un *ret_sa)
 	return true;
 }
 
+/* Others come only where admin.roles has some, and control closes on the rest. */
+static mode_t
+socket_mode(const struct super *s)
+{
+	size_t n;
+	const struct image_admin *a = image_admins(s->policy.image, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (a[i].has_uid && a[i].uid != 0 && a[i].uid != geteuid())
+			return 0666;
+	return 0600;
+}
+
 static int
 open_unix(struct super *s, struct str name)
 {
@@ -259,7 +272,7 @@ open_unix(struct super *s, struct str name)
 	}
 	if (fd >= 0 &&
 	    (bind(fd, (struct sockaddr *)&sa, sizeof sa) < 0 ||
-	     chmod(sa.sun_path, 0600) < 0 || listen(fd, ADMIN_BACKLOG) < 0)) {
+	     chmod(sa.sun_path, socket_mode(s)) < 0 || listen(fd, ADMIN_BACKLOG) < 0)) {
 		(void)close(fd);
 		return -1;
 	}
@@ -283,6 +296,18 @@ open_tcp(struct str host, struct str port)
 	return open_one(&w, true);
 }
 
+static bool
+has_token(const struct image *im)
+{
+	size_t n;
+	const struct image_admin *a = image_admins(im, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!a[i].has_uid)
+			return true;
+	return false;
+}
+
 enum status
 bind_admin(struct super *s, struct buf *why)
 {
@@ -298,7 +323,8 @@ bind_admin(struct super *s, struct buf *why)
 		host.n -= host.n > 0;
 		/* Anyone on this machine can connect: without a token nobody may ask.
 		 */
-		if (image_text(s->policy.image, OPT_ADMIN_TOKEN_SHA256).n != 64) {
+		if (image_text(s->policy.image, OPT_ADMIN_TOKEN_SHA256).n != 64 &&
+		    !has_token(s->policy.image)) {
 			buf_putf(why, "admin.address: a port needs admin.token_sha256");
 			return ST_BAD_CONFIG;
 		}
