@@ -17,16 +17,23 @@ struct brain_busy { /* of one sandbox */
 	size_t tickets;
 };
 
+struct ticket_key { /* of the map */
+	const struct ask_line *line;
+	uint64_t number;
+};
+
+static struct brain_ticket *
+find_ticket(const struct brain *b, const struct ask_line *line, uint64_t number)
+{
+	const struct ticket_key key = { line, number };
+
+	return map_get(&b->by_number, str_of(&key, sizeof key));
+}
+
 const struct brain_ticket *
 brain_ticket_find(const struct brain *b, const struct ask_line *line, uint64_t number)
 {
-	list_each (it, &b->tickets) {
-		const struct brain_ticket *t = LIST_OF(it, struct brain_ticket, link);
-
-		if (t->line == line && t->number == number)
-			return t;
-	}
-	return NULL;
+	return find_ticket(b, line, number);
 }
 
 size_t
@@ -57,10 +64,11 @@ busy_more(struct brain *b, struct str id)
 
 /* The last use of a sandbox is when the last request that used it ended. */
 static void
-busy_less(struct brain *b, struct str id)
+busy_less(struct brain *b, struct str id, uint64_t began_s)
 {
 	struct brain_busy *busy = map_get(&b->busy, id);
-	enum status st = brain_store_touch(b->store, id, brain_now_s());
+	uint64_t now = brain_now_s();
+	enum status st = now == began_s ? ST_OK : brain_store_touch(b->store, id, now);
 
 	if (st != ST_OK && st != ST_NOT_FOUND)
 		log_error(&b->control->role.log, "exec.db: %s", status_code(st));
@@ -73,33 +81,38 @@ busy_less(struct brain *b, struct str id)
 enum status
 brain_ticket_add(struct brain *b, const struct brain_ticket *t)
 {
+	const struct ticket_key key = { t->line, t->number };
 	struct brain_ticket *mine;
 	enum status st;
 
-	if (b->tickets_n >= BRAIN_TICKETS)
+	if (b->by_number.len >= BRAIN_TICKETS)
 		return ST_LIMIT_CONNECTIONS;
-	if (brain_ticket_find(b, t->line, t->number) != NULL)
+	if (find_ticket(b, t->line, t->number) != NULL)
 		return ST_BAD_MESSAGE;
 	mine = malloc(sizeof *mine);
 	if (mine == NULL)
 		return ST_NOMEM;
-	st = busy_more(b, str_from(t->id));
+	st = map_put(&b->by_number, str_of(&key, sizeof key), mine);
+	if (st == ST_OK)
+		st = busy_more(b, str_from(t->id));
 	if (st != ST_OK) {
+		(void)map_take(&b->by_number, str_of(&key, sizeof key));
 		free(mine);
 		return st;
 	}
 	*mine = *t;
 	list_append(&b->tickets, &mine->link);
-	b->tickets_n++;
 	return ST_OK;
 }
 
 static void
 ticket_end(struct brain *b, struct brain_ticket *t)
 {
+	const struct ticket_key key = { t->line, t->number };
+
 	list_remove(&t->link);
-	b->tickets_n--;
-	busy_less(b, str_from(t->id));
+	(void)map_take(&b->by_number, str_of(&key, sizeof key));
+	busy_less(b, str_from(t->id), t->began_s);
 	free(t);
 }
 
@@ -146,8 +159,7 @@ left(struct brain *b, const struct ask_line *line, struct ask_msg *m)
 	if (wire_end(&w) != ST_OK)
 		return;
 	approvals_left(b->control, line, number);
-	/* The list's own: only who finds may not change it. */
-	ticket = (struct brain_ticket *)(uintptr_t)brain_ticket_find(b, line, number);
+	ticket = find_ticket(b, line, number);
 	if (ticket != NULL)
 		ticket_end(b, ticket);
 	turn = turn_of(b, line, number);
@@ -210,6 +222,7 @@ brain_open(struct control *c)
 	b->store = c->store;
 	list_init(&b->turns);
 	list_init(&b->tickets);
+	map_init(&b->by_number, BRAIN_TICKETS);
 	map_init(&b->jobs, BRAIN_JOBS);
 	map_init(&b->busy, BRAIN_TICKETS);
 	map_init(&b->endpoints, BRAIN_ENDPOINTS);
@@ -236,6 +249,7 @@ brain_close(struct brain *b)
 		ticket_end(b, LIST_OF(it, struct brain_ticket, link));
 	brain_endpoints_close(b);
 	brain_down_close(b);
+	map_done(&b->by_number);
 	map_done(&b->busy);
 	map_done(&b->jobs);
 	approvals_close(b->control->approvals);

@@ -54,7 +54,8 @@ struct brain {
 	struct control *control;
 	struct brain_store *store;
 	struct list turns, tickets;
-	size_t turns_n, tickets_n;
+	size_t turns_n;
+	struct map by_number; /* (line, number) -> struct brain_ticket */
 	struct map jobs;      /* our id -> struct brain_job */
 	struct map busy;      /* our id -> struct brain_busy */
 	struct map endpoints; /* our id -> struct brain_endpoints */
@@ -80,6 +81,7 @@ struct brain_ticket {
 	uint64_t number;
 	char id[BRAIN_ID + 1];
 	struct principal who;
+	uint64_t began_s;
 };
 
 const struct brain_ticket *
@@ -135,8 +137,9 @@ void brain_refusef(struct brain_turn *t, enum status st, const char *fmt, ...)
 	PRINTF(3, 4);
 /* Takes over body (NULL: none). */
 void brain_answer(struct brain_turn *t, uint16_t http, json_t *body);
-void brain_answer_at(struct brain_turn *t, uint16_t http, json_t *body,
-		     struct str location);
+/* 202 of a create: where it is, and how it was come by. */
+void brain_answer_made(struct brain_turn *t, json_t *body, struct str location,
+		       struct str start);
 /* The turn goes on: nobody waits for it any more. */
 void brain_answer_early(struct brain_turn *t, uint16_t http, json_t *body);
 void brain_answer_text(struct brain_turn *t, uint16_t http, struct str type,
@@ -209,7 +212,8 @@ void brain_held_drop(struct brain *b, struct str id);
 
 struct brain_judged {
 	struct risk_answer answer;
-	bool is_set; /* there was something to judge */
+	bool is_set;    /* there was something to judge */
+	struct str why; /* FILE:LINE: sentence; a view into the turn's arena */
 };
 
 /* The body for box->server: what was kept, our id, and the policy where the server is who
@@ -218,8 +222,7 @@ json_t *brain_dress(const struct brain *b, const struct brain_sandbox *box);
 /* What is kept of a create: JSON in the arena; p == NULL: no room. */
 struct str brain_kept_request(struct brain_turn *t, struct str snapshot,
 			      enum exec_tier tier);
-void brain_judge(const struct brain_turn *t, const json_t *policy,
-		 struct brain_judged *ret);
+void brain_judge(struct brain_turn *t, const json_t *policy, struct brain_judged *ret);
 struct exec_placing brain_placing(const struct brain_turn *t, const json_t *policy,
 				  enum risk_level risk);
 /* brain_pool.c: a warm one was given away: its labels and its time are set at the server,

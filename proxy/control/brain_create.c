@@ -13,6 +13,7 @@ enum { IDEMPOTENCY_S = 24 * 3600, CLAIMS = 3, HELD_MAX_TEXT = 4096 };
 struct create {         /* t->state */
 	json_t *policy; /* the caller's, in the kept form; or NULL */
 	struct brain_judged judged;
+	struct exec_placing placing;
 	enum exec_tier tier;
 	enum brain_reuse reuse;
 	struct str reuse_key, shape, kept, kept_policy, metadata;
@@ -21,6 +22,7 @@ struct create {         /* t->state */
 	struct str servers[BRAIN_SERVERS];
 	size_t servers_n, at;
 	unsigned claims;
+	const char *start; /* how it was come by: a word */
 	uint64_t since_ms;
 	bool is_making; /* others wait for us */
 };
@@ -53,6 +55,7 @@ making_over(struct brain_turn *t)
 static void
 answer_made(struct brain_turn *t, const json_t *said)
 {
+	const struct create *c = t->state;
 	json_t *view = brain_view(&t->box, said);
 	char location[128];
 
@@ -62,7 +65,7 @@ answer_made(struct brain_turn *t, const json_t *said)
 	if (view == NULL)
 		brain_refuse(t, ST_NOMEM, STR(""));
 	else
-		brain_answer_at(t, 202, view, str_from(location));
+		brain_answer_made(t, view, str_from(location), str_from(c->start));
 }
 
 /* The row says why, and its owner's next create is a new one. */
@@ -334,7 +337,6 @@ static void
 hold(struct brain_turn *t)
 {
 	struct create *c = t->state;
-	CLEANUP(buf_done) struct buf why = { 0 };
 	struct approval_wish w = {
 		.tenant = str_from(t->who.tenant),
 		.user = str_from(t->who.user),
@@ -344,14 +346,12 @@ hold(struct brain_turn *t)
 		.sandbox = t->box.id,
 		.what = STR("create"),
 		.text = str_head(c->kept, HELD_MAX_TEXT),
+		.why = c->judged.why,
 		.level = (uint8_t)c->judged.answer.level,
 	};
+	unsigned n = sizeof w.hash;
 	enum status st;
 
-	buf_init(&why, 1024);
-	risk_put_reason(&why, t->brain->control->role.image, &c->judged.answer);
-	w.why = str_of(why.p, why.len);
-	unsigned n = sizeof w.hash;
 	st = EVP_Digest(c->kept.p, c->kept.n, w.hash, &n, EVP_sha256(), NULL) == 1
 		     ? approvals_begin(t->brain->control, &w, held_told, t,
 				       &t->approval)
@@ -387,12 +387,32 @@ hash_request(struct str body, uint8_t ret_hash[32])
 		       : ST_NOMEM;
 }
 
+/* For the row: how it was come by, and which rule put it there. */
+static void
+set_words(struct brain_turn *t, enum brain_claimed how)
+{
+	static const char *const words[] = { [BRAIN_EXISTING] = "reused",
+					     [BRAIN_WARM] = "warm",
+					     [BRAIN_NEW] = "cold",
+					     [BRAIN_REPEATED] = "repeated" };
+	struct create *c = t->state;
+	CLEANUP(buf_done) struct buf text = { 0 };
+
+	c->start = words[how];
+	buf_init(&text, 512);
+	buf_putf(&text, "%s; ", c->start);
+	exec_put_placing(&text, t->brain->control->role.image, &c->placing);
+	if (text.st == ST_OK)
+		t->words = arena_copy(&t->arena, str_of(text.p, text.len));
+}
+
 static void
 claimed(struct brain_turn *t, enum brain_claimed how)
 {
 	struct create *c = t->state;
 	enum status st;
 
+	set_words(t, how);
 	if (how == BRAIN_EXISTING || how == BRAIN_REPEATED) {
 		existing(t);
 		return;
@@ -586,7 +606,8 @@ prepare(struct brain_turn *t, struct create *c, struct buf *why)
 	if (st != ST_OK)
 		return st;
 	brain_judge(t, c->policy, &c->judged);
-	c->tier = brain_placing(t, c->policy, c->judged.answer.level).tier;
+	c->placing = brain_placing(t, c->policy, c->judged.answer.level);
+	c->tier = c->placing.tier;
 	st = read_snapshot(t, c, why);
 	if (st == ST_OK)
 		st = find_servers(t, c);
@@ -605,6 +626,7 @@ brain_create(struct brain_turn *t)
 		return;
 	}
 	c->since_ms = loop_now_ms(t->brain->control->loop);
+	c->start = "cold";
 	c->reuse_key = c->only = c->snapshot = STR("");
 	t->state = c;
 	t->state_done = create_done;

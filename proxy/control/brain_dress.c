@@ -143,15 +143,33 @@ ask_names(struct judge *j, const json_t *object, enum risk_kind kind)
 	}
 }
 
+/* The worker has read commands of hooks too, with the text before it; the worse counts. */
+static void
+set_reason(struct brain_turn *t, struct brain_judged *j)
+{
+	CLEANUP(buf_done) struct buf why = { 0 };
+
+	if (t->wish.level > (uint8_t)j->answer.level && t->wish.level < RISK_LEVELS) {
+		j->answer.level = (enum risk_level)t->wish.level;
+		j->why = t->wish.why;
+		j->is_set = true;
+		return;
+	}
+	buf_init(&why, 1024);
+	if (j->is_set)
+		risk_put_reason(&why, t->brain->control->role.image, &j->answer);
+	j->why = arena_copy(&t->arena, str_of(why.p, why.len));
+}
+
 void
-brain_judge(const struct brain_turn *t, const json_t *policy, struct brain_judged *ret)
+brain_judge(struct brain_turn *t, const json_t *policy, struct brain_judged *ret)
 {
 	struct judge j = { t->brain->control->role.image, ret };
 	struct str hosts[HOSTS_MAX];
 	size_t i, n = policy == NULL ? 0 : netpolicy_hosts(policy, hosts, HOSTS_MAX);
 	const json_t *one;
 
-	*ret = (struct brain_judged){ 0 };
+	*ret = (struct brain_judged){ .why = STR("") };
 	json_array_foreach(t->request.commands, i, one) ask_command(&j, one);
 	ask_names(&j, json_object_get(t->request.body, "env"), RISK_SECRET);
 	for (i = 0; i < n; i++) {
@@ -160,6 +178,7 @@ brain_judge(const struct brain_turn *t, const json_t *policy, struct brain_judge
 		if (!str_eq(hosts[i], STR("*")))
 			ask(&j, &q);
 	}
+	set_reason(t, ret);
 }
 
 /* Where it belongs. */

@@ -145,7 +145,8 @@ route(struct brain_turn *t)
 		brain_endpoint_find(t->brain, t->box.id, t->wish.port);
 	struct brain_ticket ticket = { .line = t->line,
 				       .number = t->wish.ticket,
-				       .who = t->who };
+				       .who = t->who,
+				       .began_s = brain_now_s() };
 	struct place_answer a = { 0 };
 	enum status st;
 
@@ -155,8 +156,8 @@ route(struct brain_turn *t)
 	}
 	memcpy(ticket.id, t->box.id.p, num_min(t->box.id.n, BRAIN_ID));
 	st = brain_ticket_add(t->brain, &ticket);
-	if (st == ST_OK)
-		st = brain_store_touch(t->brain->store, t->box.id, brain_now_s());
+	if (st == ST_OK && t->box.used_s < ticket.began_s)
+		st = brain_store_touch(t->brain->store, t->box.id, ticket.began_s);
 	if (st != ST_OK) {
 		brain_refuse(t, st, STR(""));
 		return;
@@ -171,6 +172,7 @@ route(struct brain_turn *t)
 			arena_copy(&t->arena, e->fields[a.fields_n].value);
 	}
 	a.keeps_login = t->wish.op == EXEC_OP_APP &&
+			!keys_has_bearer(t->brain->control->keys, &t->wish) &&
 			exec_login_goes_on(t->brain->control->role.image, t->wish.port);
 	brain_route(t, &a);
 }

@@ -207,11 +207,13 @@ brain_answer(struct brain_turn *t, uint16_t http, json_t *body)
 }
 
 void
-brain_answer_at(struct brain_turn *t, uint16_t http, json_t *body, struct str location)
+brain_answer_made(struct brain_turn *t, json_t *body, struct str location,
+		  struct str start)
 {
-	struct place_answer a = { .http = http, .fields_n = 1 };
+	struct place_answer a = { .http = 202, .fields_n = 2 };
 
 	a.fields[0] = (struct place_field){ STR("location"), location };
+	a.fields[1] = (struct place_field){ STR("x-sandgate-start"), start };
 	answer_json(t, &a, body);
 	json_decref(body);
 }

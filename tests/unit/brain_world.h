@@ -4,13 +4,16 @@
  * brain_world: the brain with a store of its own, a worker's and a dialer's end of its lines,
  * and servers that live in the test: they answer as OpenSandbox does, are down, or lie.
  */
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include "proxy/control/approval_in.h"
 #include "proxy/control/brain.h"
 #include "proxy/control/brain_json.h"
 #include "proxy/control/key_store.h"
 #include "proxy/control/keys_in.h"
 #include "proxy/io/memfd.h"
+#include "proxy/io/rowring.h"
 #include "tests/unit/brain_bench.h"
 #include "tests/unit/make_image.h"
 
@@ -70,7 +73,7 @@ struct world {
 	struct bench bench;
 	struct control c;
 	struct ask_line *worker, *dialer; /* our ends */
-	int caller[2];
+	int caller[2], ring, bell;
 	uint64_t tickets, reaches;
 	struct fake_call calls[CALLS];
 	size_t calls_n;  /* all that were made */
@@ -526,6 +529,10 @@ world_up_with(void **state, const char *config)
 	w->c.role.image = make_image(config);
 	w->c.role.generation = 1;
 	w->c.role.log = (struct log){ "test", LOG_ERROR };
+	w->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	assert_int_equal(rowring_create("test", &w->ring), ST_OK);
+	assert_int_equal(rowring_open_writer(w->ring, w->bell, &w->c.role.ring), ST_OK);
+	w->c.role.bell = w->bell;
 	w->c.store = w->bench.s;
 	assert_int_equal(brain_open(&w->c), ST_OK);
 	w->c.lines[1] = world_line(w, ROLE_WORKER, world_heard, world_lost, &w->worker);
@@ -567,6 +574,9 @@ world_down(void **state)
 	free(w->last_body);
 	(void)close(w->caller[0]);
 	(void)close(w->caller[1]);
+	rowring_close(w->c.role.ring);
+	(void)close(w->ring);
+	(void)close(w->bell);
 	image_close(w->c.role.image);
 	loop_free(w->c.loop);
 	bench_close(&w->bench);

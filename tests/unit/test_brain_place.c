@@ -27,8 +27,9 @@ a_create_gives_an_id_of_ours_and_hides_labels(void **state)
 	assert_string_equal(world_text(f, "metadata", "name"), "n1");
 	assert_null(strstr(f->body, "sandgate/"));
 	assert_null(strstr(f->body, upstream_of(w, id)));
-	assert_int_equal(f->a.fields_n, 1);
+	assert_int_equal(f->a.fields_n, 2);
 	assert_true(str_eq(f->a.fields[0].name, STR("location")));
+	assert_true(str_eq(f->a.fields[1].value, STR("cold")));
 	assert_true(str_eq(f->a.user, STR("alice")));
 	assert_true(str_eq(f->a.sandbox, str_from(id)));
 	/* The server knows whose it is, not by name, and carries the operator's label. */
@@ -261,7 +262,8 @@ a_key_of_idempotency_makes_one(void **state)
 	char id[64];
 
 	wish.idempotency = STR("k1");
-	(void)snprintf(id, sizeof id, "%.60s", world_text(world_ask(w, wish), NULL, "id"));
+	(void)snprintf(id, sizeof id, "%.60s",
+		       world_text(world_ask(w, wish), NULL, "id"));
 	assert_string_equal(world_text(world_ask(w, wish), NULL, "id"), id);
 	assert_int_equal(w->boxes_n, 1);
 	wish.body = STR("{\"image\":{\"uri\":\"sg/other\"},\"entrypoint\":[\"x\"]}");
@@ -596,6 +598,80 @@ the_egress_api_is_answered_here(void **state)
 	free(id);
 }
 
+static struct fake_answer *
+ask_held(struct world *w, char id[64])
+{
+	struct place_wish wish =
+		wish_of(ALICE, EXEC_OP_SANDBOX_CREATE, "", CREATE_BODY);
+
+	wish.level = RISK_HIGH;
+	wish.why = STR("r.yaml:1: it deletes");
+	struct fake_answer *f = world_ask(w, wish);
+	assert_int_equal(f->a.http, 202);
+	assert_string_equal(world_text(f, "status", "state"), "Pending");
+	assert_string_equal(world_text(f, "status", "reason"), "awaiting_approval");
+	(void)snprintf(id, 64, "%.60s", world_text(f, NULL, "id"));
+	assert_int_equal(w->calls_n, 0);
+	return f;
+}
+
+static void
+decide(struct world *w, enum approval_state to)
+{
+	const struct approval_end e = { .state = to,
+					.by = STR("carol"),
+					.now_s = approvals_now_s() };
+
+	assert_int_equal(approvals_decide(w->c.approvals, 1, &e), ST_OK);
+	world_run(w);
+}
+
+static void
+a_create_that_a_person_is_asked_about_is_pending_until_then(void **state)
+{
+	struct world *w = *state;
+	char id[64];
+	struct place_wish ping, endpoint;
+	struct fake_answer *f;
+
+	(void)ask_held(w, id);
+	ping = wish_of(ALICE, EXEC_OP_PING, id, "");
+	endpoint = wish_of(ALICE, EXEC_OP_SANDBOX_ENDPOINT, id, "");
+	ping.port = endpoint.port = 44772;
+	assert_int_equal(world_ask(w, endpoint)->a.http, 200);
+	f = world_ask(w, ping);
+	assert_int_equal(f->a.st, ST_SANDBOX_PENDING);
+	assert_int_equal(status_words(f->a.st)->http, 503);
+	assert_int_equal(w->calls_n, 0);
+	decide(w, APPROVAL_ALLOWED);
+	assert_int_equal(w->boxes_n, 1);
+	assert_int_equal(world_ask(w, ping)->a.kind, PLACE_ROUTE);
+	f = world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_GET, id, ""));
+	assert_string_equal(world_text(f, "status", "state"), "Running");
+}
+
+static void
+a_create_that_was_denied_or_ended_is_never_made(void **state)
+{
+	struct world *w = *state;
+	char id[64], second[64];
+	struct fake_answer *f;
+
+	(void)ask_held(w, id);
+	decide(w, APPROVAL_DENIED);
+	f = world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_GET, id, ""));
+	assert_string_equal(world_text(f, "status", "state"), "Failed");
+	(void)ask_held(w, second);
+	assert_int_equal(
+		world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_KILL, second, ""))->a.http,
+		204);
+	assert_int_equal(
+		world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_GET, second, ""))->a.http,
+		404);
+	assert_int_equal(w->boxes_n, 0);
+	assert_int_equal(w->calls_n, 0);
+}
+
 static void
 a_worker_that_ends_takes_its_tickets_with_it(void **state)
 {
@@ -638,6 +714,8 @@ main(void)
 		WITH_WORLD(a_time_can_be_renewed_up_to_the_operators_limit),
 		WITH_WORLD(snapshots_are_their_owners),
 		WITH_WORLD(the_egress_api_is_answered_here),
+		WITH_WORLD(a_create_that_a_person_is_asked_about_is_pending_until_then),
+		WITH_WORLD(a_create_that_was_denied_or_ended_is_never_made),
 		WITH_WORLD(a_worker_that_ends_takes_its_tickets_with_it),
 	};
 
