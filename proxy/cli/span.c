@@ -27,6 +27,23 @@ span_read(struct str text, uint64_t *ret_s)
 	return false;
 }
 
+void
+span_shorten(uint64_t s, char ret_text[SPAN_SHORT])
+{
+	enum { MINUTE = 60, HOUR = 3600, DAY = 86400 };
+	uint64_t unit = s >= 2 * DAY      ? DAY
+			: s >= 2 * HOUR   ? HOUR
+			: s >= 2 * MINUTE ? MINUTE
+					  : 1;
+	char letter = unit == DAY      ? 'd'
+		      : unit == HOUR   ? 'h'
+		      : unit == MINUTE ? 'm'
+				       : 's';
+
+	(void)snprintf(ret_text, SPAN_SHORT, "%llu%c",
+		       (unsigned long long)num_min(s / unit, SPAN_MAX), letter);
+}
+
 bool
 span_read_point(struct str text, uint64_t *ret_s)
 {

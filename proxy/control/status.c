@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "proxy/base/num.h"
+#include "proxy/control/brain_show.h"
 #include "proxy/control/control.h"
 
 /* jansson takes only UTF-8; what a configuration holds is, else it shows as "?". */
@@ -109,8 +110,8 @@ policy_name(const struct control *c, const struct who *w)
 	size_t n;
 	const struct image_policy *p = image_policies(c->role.image, &n);
 
-	return w->policy < n ? text(image_str(c->role.image, p[w->policy].name))
-			     : json_null();
+	return w->may.policy < n ? text(image_str(c->role.image, p[w->may.policy].name))
+				 : json_null();
 }
 
 /* None of an attached one: it is known by its namespace. */
@@ -135,6 +136,19 @@ sources(const struct control *c, const struct who *w)
 	return all;
 }
 
+/* Null: they can't be read. */
+static void
+show_executions(const struct control *c, json_t *to)
+{
+	bool is_more = false;
+
+	if (c->brain == NULL)
+		return;
+	json_t *all = brain_show(c->brain, brain_now_s(), &is_more);
+	(void)json_object_set_new(to, "executions", all == NULL ? json_null() : all);
+	(void)json_object_set_new(to, "more_executions", json_boolean(is_more));
+}
+
 json_t *
 sandboxes_json(const struct control *c)
 {
@@ -156,5 +170,7 @@ sandboxes_json(const struct control *c)
 					  json_boolean(w->handle >= HANDLE_ATTACHED));
 		(void)json_array_append_new(all, one);
 	}
-	return json_pack("{s:o}", "sandboxes", all);
+	json_t *both = json_pack("{s:o}", "sandboxes", all);
+	show_executions(c, both);
+	return both;
 }
