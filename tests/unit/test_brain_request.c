@@ -250,7 +250,7 @@ commands_of_hooks_are_seen(void **state)
 	assert_int_equal(
 		read_it(*state,
 			"{" IMAGE ",\"lifecycle\":{\"preStart\":{\"command\":[\"sh\","
-				  "\"-c\",\"a\"]},"
+			"\"-c\",\"a\"]},"
 			"\"periodic\":[{\"name\":\"n\",\"schedule\":\"* * * * *\","
 			"\"command\":[\"b\"]}]}}",
 			&r),

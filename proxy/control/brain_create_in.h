@@ -1,0 +1,30 @@
+#ifndef PROXY_CONTROL_BRAIN_CREATE_IN_H
+#define PROXY_CONTROL_BRAIN_CREATE_IN_H
+/*
+ * brain_create_in: a create from inside: brain_wish.c finds out what is wanted and where it
+ * may be, brain_create.c claims and makes it.
+ */
+#include "proxy/control/brain.h"
+
+struct create {         /* t->state */
+	json_t *policy; /* the caller's, in the kept form; or NULL */
+	struct brain_judged judged;
+	struct exec_placing placing;
+	enum exec_tier tier;
+	enum brain_reuse reuse;
+	struct str reuse_key, shape, kept, kept_policy, metadata;
+	struct str only;     /* the one server that has the snapshot; or empty */
+	struct str snapshot; /* ours */
+	struct str servers[BRAIN_SERVERS];
+	size_t servers_n, at;
+	unsigned claims;
+	const char *start; /* how it was come by: a word */
+	uint64_t since_ms;
+	bool is_making; /* others wait for us */
+};
+
+/* Fills c from the turn's wish.  Not ST_OK: why says it, for the caller. */
+enum status create_wish(struct brain_turn *t, struct create *c,
+			struct buf *why) MUSTCHECK;
+
+#endif
