@@ -381,6 +381,26 @@ issuers_principal(struct issuers *all, const struct moment *now, struct str toke
 }
 
 bool
+issuers_mean(struct issuers *all, struct str token)
+{
+	CLEANUP(jwt_done) struct jwt t = { .header = NULL };
+	const struct image *im = all->control->role.image;
+	size_t n;
+	const struct image_exec_jwt *of = image_exec_jwts(im, &n);
+
+	if (n == 0 || jwt_read(token, &t) != ST_OK)
+		return false;
+	for (size_t k = 0; k < n; k++) {
+		const struct jwt_want want = { .issuer = image_str(im, of[k].issuer),
+					       .audience =
+						       image_str(im, of[k].audience) };
+		if (jwt_is_for(&t, &want))
+			return true;
+	}
+	return false;
+}
+
+bool
 issuers_allow(struct issuers *all, struct str key_id, unsigned *ret_scopes,
 	      bool *ret_may_delegate)
 {

@@ -39,6 +39,9 @@ enum status issuers_principal(struct issuers *all, const struct moment *now,
 			      struct str token, struct keys_wait *wait,
 			      struct principal *ret_p) MUSTCHECK;
 
+/* Is this a token of one of them, and for us?  Nothing else of it is looked at. */
+bool issuers_mean(struct issuers *all, struct str token);
+
 /* What tokens of that issuer are good for by the configuration that is in force, of a
  * principal's key_id.  False: they are taken no longer. */
 bool issuers_allow(struct issuers *all, struct str key_id, unsigned *ret_scopes,

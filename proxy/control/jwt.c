@@ -170,6 +170,13 @@ is_for(const json_t *claims, struct str audience)
 	return found;
 }
 
+bool
+jwt_is_for(const struct jwt *j, const struct jwt_want *w)
+{
+	return w->issuer.n > 0 && w->audience.n > 0 &&
+	       str_eq(jwt_text(j, "iss"), w->issuer) && is_for(j->claims, w->audience);
+}
+
 enum status
 jwt_check(const struct jwt *j, const struct jwks *keys, const struct jwt_want *w)
 {
@@ -182,9 +189,7 @@ jwt_check(const struct jwt *j, const struct jwks *keys, const struct jwt_want *w
 
 	/* First what costs nothing: who waits for an issuer's new key shows a token that
 	 * would be good with it. */
-	if (w->issuer.n == 0 || w->audience.n == 0 ||
-	    !str_eq(jwt_text(j, "iss"), w->issuer) || !is_for(j->claims, w->audience) ||
-	    !is_in_time(j->claims, w->now_s))
+	if (!jwt_is_for(j, w) || !is_in_time(j->claims, w->now_s))
 		return ST_KEY_INVALID;
 	return keys == NULL ? ST_NOT_FOUND : jwks_verify(keys, &s);
 }

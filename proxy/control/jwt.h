@@ -36,6 +36,9 @@ struct jwt_want {
 	uint64_t now_s;
 };
 
+/* Is it of that issuer, and for that audience?  now_s isn't looked at. */
+bool jwt_is_for(const struct jwt *j, const struct jwt_want *w);
+
 /* ST_OK: signed by one of keys, for us, now.  ST_NOT_FOUND: it is meant for us, but by a key
  * that isn't there (keys NULL: none is); the issuer may have a new one.  ST_KEY_INVALID. */
 enum status jwt_check(const struct jwt *j, const struct jwks *keys,

@@ -134,6 +134,13 @@ by_bearer(struct keys *k, const struct moment *now, const struct place_wish *w,
 	return issuers_principal(k->issuers, now, w->bearer, wait, ret_p);
 }
 
+bool
+keys_has_bearer(struct keys *k, const struct place_wish *w)
+{
+	return w->bearer.n > 0 && (str_starts(w->bearer, STR("sgk_")) ||
+				   issuers_mean(k->issuers, w->bearer));
+}
+
 static enum status
 identify(struct keys *k, const struct moment *now, const struct place_wish *w,
 	 struct keys_wait *wait, struct principal *ret_p)

@@ -93,6 +93,10 @@ void keys_unwait(struct keys_wait *w); /* fn won't come; may be called at any ti
 enum status keys_principal(struct keys *k, const struct place_wish *w,
 			   struct keys_wait *wait, struct principal *ret_p) MUSTCHECK;
 
+/* Is the bearer one of ours: a key, or a token that is meant for us, good or not, whether or
+ * not it is what counted?  Then it is no application's login, and goes on to none. */
+bool keys_has_bearer(struct keys *k, const struct place_wish *w);
+
 /* What goes on with an endpoint, so that its caller needs no key there. */
 struct capability {
 	const struct principal *principal;

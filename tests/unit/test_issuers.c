@@ -238,6 +238,38 @@ claims_name_who_it_is_or_nobody(void **state)
 			fail_msg("%s", rows[i].claims);
 }
 
+static bool
+has_bearer(struct world *w, const char *claims)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	buf_init(&b, JWT_MAKE_MAX);
+	jwt_put_token(&b, w->key2, STR("{\"alg\":\"EdDSA\"}"), str_from(claims));
+	const struct place_wish wish = { .key = STR("sgk_x"),
+					 .bearer = str_of(b.p, b.len) };
+	return keys_has_bearer(w->k, &wish);
+}
+
+/* Who runs an application would have the caller's token. */
+static void
+a_bearer_that_is_for_us_is_no_login_of_an_application(void **state)
+{
+	struct world *w = *state;
+	const struct place_wish key = { .bearer = STR("sgk_x") };
+	const struct place_wish other = { .bearer = STR("abc.def") };
+	const struct place_wish none = { .key = STR("sgk_x") };
+
+	assert_true(keys_has_bearer(w->k, &key));
+	assert_false(keys_has_bearer(w->k, &other));
+	assert_false(keys_has_bearer(w->k, &none));
+	assert_true(has_bearer(w, ALICE));
+	assert_true(has_bearer(w, "{\"iss\":\"https://idp.example.test\",\"aud\":"
+				  "[\"other\"],\"exp\":1}"));
+	assert_false(has_bearer(w, "{\"iss\":\"https://idp.example.test\",\"aud\":"
+				   "\"app\",\"exp\":1}"));
+	assert_int_equal(fake()->n, 0);
+}
+
 /* At some issuers a user writes his address himself. */
 static void
 an_address_counts_only_when_it_was_verified(void **state)
@@ -273,6 +305,7 @@ main(void)
 		WITH_WORLD(keys_count_for_an_hour_though_nothing_newer_can_be_had),
 		WITH_WORLD(a_reload_keeps_what_was_fetched_and_lets_go_what_is_gone),
 		WITH_WORLD(claims_name_who_it_is_or_nobody),
+		WITH_WORLD(a_bearer_that_is_for_us_is_no_login_of_an_application),
 		WITH_WORLD(an_address_counts_only_when_it_was_verified),
 	};
 
