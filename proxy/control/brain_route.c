@@ -203,7 +203,7 @@ ask_dialer(struct brain_turn *t, const struct brain_endpoint *e, struct granting
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
 	struct ask_line *dialer = t->brain->control->dialer;
-	struct str body;
+	struct str body = STR("");
 	uint64_t cookie = 0;
 	enum status st = t->fd < 0 ? ST_BAD_MESSAGE : sock_cookie(t->fd, &cookie);
 
