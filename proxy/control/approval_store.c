@@ -358,7 +358,7 @@ approval_store_covered(struct approval_store *s, const struct approval_wish *w,
 	if (st == ST_OK) {
 		struct approval_grant g = get_grant(q);
 		struct str by = str_head(g.by, APPROVAL_BY_MAX);
-		ret_c->grant = g.id;
+		ret_c->approval = g.approval;
 		ret_c->by_n = by.n;
 		memcpy(ret_c->by, by.p, by.n);
 	}

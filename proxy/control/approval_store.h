@@ -50,8 +50,8 @@ struct approval_grant {
 	uint64_t created_s, expires_s;
 };
 
-struct approval_cover { /* what lets something pass unasked */
-	uint64_t grant;
+struct approval_cover {    /* what lets something pass unasked */
+	uint64_t approval; /* by which it was granted */
 	size_t by_n;
 	char by[APPROVAL_BY_MAX];
 };

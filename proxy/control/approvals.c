@@ -250,6 +250,7 @@ on_covered(void *ctx)
 {
 	struct approval *a = ctx;
 	const struct approval_told told = { .st = ST_OK,
+					    .id = a->cover.approval,
 					    .by = str_of(a->cover.by, a->cover.by_n) };
 
 	if (a->all == NULL)
@@ -258,23 +259,13 @@ on_covered(void *ctx)
 		tell(a, &told);
 }
 
-/* What passes because of a grant is in the ledger as if it had been asked. */
-static enum status
-pass(struct approval *a, const struct approval_wish *w)
+/* That it was granted is in the ledger; what passes by it is its asker's row, which names
+ * the approval. */
+static void
+pass(struct approval *a)
 {
-	const struct approval_row r = { .wish = *w,
-					.state = APPROVAL_ALLOWED,
-					.scope = APPROVAL_ALWAYS,
-					.by = str_of(a->cover.by, a->cover.by_n),
-					.note = STR(
-						"by a grant that was given before") };
-	enum status st = record(a->all, &r, ST_OK);
-
-	if (st != ST_OK)
-		return st;
 	start(a);
 	loop_defer(a->all->control->loop, on_covered, a);
-	return ST_OK;
 }
 
 static enum status
@@ -350,7 +341,7 @@ approvals_begin(struct control *c, const struct approval_wish *wish, approval_fn
 		st = approval_store_covered(all->store, &w, approvals_now_s(),
 					    &a->cover);
 	if (st == ST_OK)
-		st = pass(a, &w);
+		pass(a);
 	else if (st == ST_NOT_FOUND)
 		st = ask(a, &w);
 	if (st == ST_OK)

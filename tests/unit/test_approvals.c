@@ -299,6 +299,7 @@ a_grant_lets_the_same_text_pass_unasked(void **state)
 	run(s, 20);
 	assert_int_equal(s->told, 2);
 	assert_int_equal(s->st, ST_OK);
+	assert_int_equal(s->id, id);
 	assert_string_equal(s->by, "alice");
 	/* Dropped before it is told: nobody hears of it. */
 	approval_drop(begin(s, "bob", 1));
