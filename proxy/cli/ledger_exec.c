@@ -224,9 +224,12 @@ ledger_exec_put_line(struct buf *b, const struct row *r)
 	buf_putc(b, ' ');
 	put_or_dash(b, ledger_exec_str(exec, "op"));
 	buf_putf(b, " %s %s ", verdict(r), status_code(r->reason));
+	size_t before = b->len;
 	ledger_exec_put_text(b, exec);
 	if (exec == NULL)
 		ledger_exec_put_shown(b, r->exec);
+	if (b->len == before && before > 0)
+		b->len--; /* all that follows begins with a blank */
 	ledger_exec_put_end(b, r, exec);
 	put_asked(b, exec);
 	buf_putc(b, '\n');

@@ -6,8 +6,8 @@
  *
  * Rows of one step have one turn.  An approval has a row of its own process and a turn of
  * its own: it belongs to the next step that names it and has no beginning yet.  A step
- * may have an end only, when the ledger has dropped its beginning, or a beginning only,
- * when it still runs or nobody lived to tell.
+ * may have an end only, when it was answered at once or the ledger has dropped its
+ * beginning, or a beginning only, when it still runs or nobody lived to tell.
  */
 #include <jansson.h>
 

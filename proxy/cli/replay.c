@@ -115,6 +115,15 @@ put_row(struct show *s, const struct replay_row *x)
 	}
 }
 
+static const struct row *
+first_of(const struct replay *all)
+{
+	const struct replay_step *s =
+		LIST_OF(all->steps.next, struct replay_step, link);
+
+	return &LIST_OF(s->rows.next, struct replay_row, link)->r;
+}
+
 static void
 put_step(struct show *s, const struct replay_step *step)
 {
@@ -130,11 +139,14 @@ put_step(struct show *s, const struct replay_step *step)
 		buf_put(b, STR(" in "));
 		ledger_exec_put_shown(b, first->r.sandbox);
 	}
+	/* Somebody else was here, or tried to. */
+	if (!str_eq(first->r.user, first_of(s->all)->user)) {
+		buf_put(b, STR(" by "));
+		ledger_exec_put_shown(b, first->r.user);
+	}
 	buf_putc(b, '\n');
 	list_each (it, &step->rows)
 		put_row(s, LIST_OF(it, struct replay_row, link));
-	if (step->start == NULL && step->end != NULL)
-		buf_put(b, STR("  its beginning is not in the ledger any more\n"));
 	if (step->start != NULL && step->end == NULL)
 		buf_put(b, STR("  no end is told: it runs, or nobody lived to tell\n"));
 }
@@ -177,9 +189,7 @@ flush(struct show *s)
 static void
 put_head(struct show *s)
 {
-	const struct replay_step *step =
-		LIST_OF(s->all->steps.next, struct replay_step, link);
-	const struct row *r = &LIST_OF(step->rows.next, struct replay_row, link)->r;
+	const struct row *r = first_of(s->all);
 	struct buf *b = &s->out;
 
 	buf_put(b, s->wish->is_session ? STR("Session ") : STR("Sandbox "));
