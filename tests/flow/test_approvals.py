@@ -41,7 +41,8 @@ class World:
                        "risk": {"rules": [{"level": "high", "why": "a dangerous word", "command": ["echo"], "args": ["danger*"]}]},
                        "servers": [{"name": "standard", "url": self.server.url, "key": "opensandbox/standard",
                                     "endpoints": ["127.0.0.0/8"]}],
-                       "exec": {"policy": "coding", "approval_timeout": timeout}, **more}, listeners=("exec",))
+                       **more, "exec": {"policy": "coding", "approval_timeout": timeout, **more.get("exec", {})}},
+                      listeners=("exec",))
         self.g.cli("vault", "put", "opensandbox/standard", "--connector", "standard", input=KEY, check=True)
         self.key = self.g.cli("keys", "add", "--user", "alice", "--agent", "coder", "--quiet", check=True).stdout.strip()
         status, box = self.call("POST", "/v1/sandboxes", {
@@ -270,6 +271,80 @@ def test_what_would_move_a_terminal_s_cursor_is_shown_escaped(world):
         assert "\x1b" not in text and "\u202e" not in text and "danger" in text
     w.says("bob", "deny", one["id"])
     thread.join(20)
+
+
+class Hook(threading.Thread):
+    """Takes what is posted; refuses it so many times first."""
+
+    def __init__(self, failures=0):
+        super().__init__(daemon=True)
+        self.failures, self.got = failures, []
+        self.sock = socket.create_server(("127.0.0.1", 0))
+        self.url = "http://127.0.0.1:%d" % self.sock.getsockname()[1]
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                s, _ = self.sock.accept()
+            except OSError:
+                return
+            with s, s.makefile("rb") as f:
+                line = f.readline().decode()
+                fields = {k.lower(): v.strip() for k, v in
+                          (h.decode().split(":", 1) for h in iter(f.readline, b"\r\n") if h)}
+                body = f.read(int(fields.get("content-length", 0)))
+                self.got.append((line.split(), fields, body))
+                status = b"503 No" if len(self.got) <= self.failures else b"200 OK"
+                s.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+
+@pytest.mark.parametrize("failures, posts", [(0, 1), (1, 2), (9, 3)])
+def test_each_new_one_is_posted_to_the_webhook_and_nothing_waits_for_it(world, failures, posts):
+    hook = Hook(failures)
+    w = world(connectors=[{"name": "hook", "hosts": ["hook.example.test"], "upstream": hook.url, "addresses": ["127.0.0.0/8"],
+                           "auth": {"kind": "passthrough"}, "allow": [{"methods": ["POST"], "paths": ["/"]}]}], exec={"approval_webhook": "hook"})
+    thread, got = w.hold("echo danger TOKEN=abcdefgh12345678abcdefgh")
+    one, = w.pending()
+    wait_for(lambda: len(hook.got) == posts, 15)
+    (method, target, _), fields, body = hook.got[-1]
+    assert (method, target, fields["content-type"]) == ("POST", "/", "application/json")
+    told = json.loads(body)
+    assert (told["id"], told["state"], told["user"], told["level"]) == (one["id"], "pending", "alice", "high")
+    assert "danger" in told["text"] and b"abcdefgh12345678" not in body
+    w.says("bob", "allow", one["id"])
+    thread.join(20)
+    assert got[0][0] == 200
+    hook.sock.close()
+
+
+def test_a_webhook_that_is_down_holds_up_nothing(world):
+    hook = Hook()
+    hook.sock.close()
+    w = world(connectors=[{"name": "hook", "hosts": ["hook.example.test"], "upstream": hook.url, "addresses": ["127.0.0.0/8"],
+                           "auth": {"kind": "passthrough"}, "allow": [{"methods": ["POST"], "paths": ["/"]}]}], exec={"approval_webhook": "hook"})
+    thread, got = w.hold("echo danger")
+    w.says("bob", "allow", w.pending()[0]["id"])
+    thread.join(20)
+    assert got[0][0] == 200
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be other users")
+def test_local_users_are_known_by_their_number(gate):
+    g = gate({"admin": {"roles": [{"uid": 12345, "name": "erin", "role": "viewer"}, {"uid": 0, "name": "root", "role": "operator"}]}})
+    g.state.chmod(0o711)
+    assert (g.state / "admin.sock").stat().st_mode & 0o777 == 0o666
+    assert g.cli("status", user=12345).returncode == 0
+    assert "role_too_low" in g.cli("reload", user=12345).stderr
+    assert g.cli("status", user=54321).returncode == 1
+    assert g.cli("reload").returncode == 0
+    wait_for(lambda: {"erin", "root"} >= {r["user"] for r in g.rows(kind="operator")} and g.rows(kind="operator"))
+
+
+def test_without_roles_only_the_gateway_s_user_may_connect(gate):
+    g = gate()
+    assert (g.state / "admin.sock").stat().st_mode & 0o777 == 0o600
+    assert g.cli("status").returncode == 0
 
 
 def test_a_dangerous_create_waits_too(world):
