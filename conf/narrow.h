@@ -5,7 +5,7 @@
  * policy refuses stays refused, whatever is written here.
  *
  *	default deny
- *	allow pypi.org
+ *	allow packages.test
  *	allow *.example.test
  *	deny 10.0.0.0/8
  *
@@ -58,7 +58,7 @@ enum status narrow_judge_fetch(const struct narrow *n, const struct dest *d,
 
 /* In the form above: a text that means the same. */
 void narrow_put(struct buf *b, const struct narrow *n);
-/* As a member of JSON: {"default": "deny", "rules": [{"allow": "pypi.org"}, ...]} */
+/* As a member of JSON: {"default": "deny", "rules": [{"allow": "packages.test"}, ...]} */
 void narrow_put_json(struct buf *b, const struct narrow *n);
 
 #endif

@@ -17,8 +17,8 @@ may_use(const struct image *im, uint32_t connector, const struct who *w)
 	const struct image_sandbox *s = image_sandbox_by_id(im, w->id);
 	struct str tenant = s != NULL ? image_str(im, s->tenant) : str_of(NULL, 0);
 
-	return w->policy != POLICY_NONE &&
-	       policy_may_use(im, connector, w->policy, tenant, w->user);
+	return w->may.policy != POLICY_NONE &&
+	       policy_may_use(im, connector, w->may.policy, tenant, w->user);
 }
 
 static enum status

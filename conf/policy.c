@@ -247,13 +247,25 @@ observe(const struct verdict *v, struct policy_answer *a)
 	size_t n;
 	const struct image_policy *p = image_policies(v->im, &n);
 
-	if (a->action != ACTION_DENY || !p[v->q->policy].is_observe ||
+	if (a->action != ACTION_DENY || !p[v->q->may.policy].is_observe ||
 	    v->q->way == WAY_TCP || a->connector != CONNECTOR_NONE)
 		return;
 	a->action = v->q->way == WAY_HTTP ? ACTION_HTTP : ACTION_TUNNEL;
 	if (v->q->way == WAY_TLS && v->q->needs_bytes)
 		a->action = ACTION_INTERCEPT;
 	a->observed = true;
+}
+
+/* The sandbox's own wish is no draft of the operator's: it holds in observe mode too. */
+static void
+narrow(const struct policy_question *q, struct policy_answer *a)
+{
+	if (a->action == ACTION_DENY || narrow_judge(q->may.narrow, q->dest) == ST_OK)
+		return;
+	a->action = ACTION_DENY;
+	a->reason = ST_NARROWED;
+	a->rule = RULE_NONE;
+	a->observed = false;
 }
 
 static void
@@ -269,13 +281,14 @@ judge(const struct image *im, const struct policy_question *q, bool any_port,
 			     .connector.rule = RULE_NONE };
 
 	(void)image_policies(im, &n);
-	if (q->policy >= n) {
+	if (q->may.policy >= n) {
 		*ret_a = refuse(ST_NO_POLICY, RULE_NONE);
 		return;
 	}
-	policy_each_rule(im, q->policy, q->dest, NULL, hear, &v);
+	policy_each_rule(im, q->may.policy, q->dest, NULL, hear, &v);
 	*ret_a = conclude(&v);
 	observe(&v, ret_a);
+	narrow(q, ret_a);
 }
 
 /* Each costs as much as a request. */
@@ -314,10 +327,10 @@ policy_judge(const struct image *im, const struct policy_question *q,
 }
 
 void
-policy_judge_name(const struct image *im, uint32_t policy, const struct dest *d,
+policy_judge_name(const struct image *im, struct mandate may, const struct dest *d,
 		  struct policy_answer *ret_a)
 {
-	struct policy_question q = { .policy = policy, .dest = d, .way = WAY_ANY };
+	struct policy_question q = { .may = may, .dest = d, .way = WAY_ANY };
 
 	judge(im, &q, true, ret_a);
 }

@@ -9,9 +9,12 @@
  * does not matter: any that matches allows.  In observe mode a refusal by name, port,
  * method or path is turned into an allowance with `observed` set; addresses, limits
  * and framing are enforced all the same.
+ *
+ * A sandbox's narrowing (conf/narrow.h) is asked here too, last and in observe mode as well:
+ * what passes, both allow.
  */
 #include "conf/image.h"
-#include "proxy/http/dest.h"
+#include "conf/narrow.h"
 
 struct head;
 
@@ -40,7 +43,7 @@ enum policy_action {
 #define CONNECTOR_NONE UINT32_MAX
 
 struct policy_question {
-	uint32_t policy; /* index in the image; POLICY_NONE gives ST_NO_POLICY */
+	struct mandate may; /* with POLICY_NONE: ST_NO_POLICY */
 	const struct dest *dest;
 	enum policy_way way;
 	struct str method, path; /* WAY_HTTP only; path without the query */
@@ -73,7 +76,7 @@ void policy_judge(const struct image *im, const struct policy_question *q,
  * allows most: allowed if some allow rule covers the name on some port and no deny rule
  * covers it on all ports.  d->port is not looked at.
  */
-void policy_judge_name(const struct image *im, uint32_t policy, const struct dest *d,
+void policy_judge_name(const struct image *im, struct mandate may, const struct dest *d,
 		       struct policy_answer *ret_a);
 
 /* Where an address lies, as the dialer found it. */
@@ -90,7 +93,7 @@ struct policy_place {
  * d->port 0: some port, as policy_judge_name(), so that a DNS answer holds no address
  * that could not be dialled.
  */
-enum status policy_address(const struct image *im, uint32_t policy,
+enum status policy_address(const struct image *im, struct mandate may,
 			   const struct dest *d, const struct policy_place *place,
 			   uint32_t *ret_rule) MUSTCHECK;
 
@@ -104,10 +107,10 @@ enum status policy_fetch(const struct image *im, uint32_t connector,
  * ST_NOT_FOUND: only patterns. */
 enum status policy_upstream(const struct image *im, uint32_t connector,
 			    struct dest *ret_d) MUSTCHECK;
-/* And this address of it?  policy: that of the sandbox that the dial is for, whose deny
- * rules hold here too, or POLICY_NONE: the connector's own business. */
+/* And this address of it?  may: of the sandbox that the dial is for, whose deny rules hold
+ * here too, or with POLICY_NONE: the connector's own business. */
 enum status policy_fetch_address(const struct image *im, uint32_t connector,
-				 uint32_t policy, const struct dest *d,
+				 struct mandate may, const struct dest *d,
 				 const struct policy_place *place) MUSTCHECK;
 /* May this sandbox use the connector: its policy lists it, and tenant and users fit? */
 bool policy_may_use(const struct image *im, uint32_t connector, uint32_t policy,

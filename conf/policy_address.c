@@ -29,12 +29,12 @@ port_fits(const struct placing *p, const struct image_rule *r)
 static void
 judge_name(const struct placing *p, uint32_t policy, struct policy_answer *ret_a)
 {
-	struct policy_question q = { .policy = policy,
+	struct policy_question q = { .may = mandate_of(policy),
 				     .dest = p->dest,
 				     .way = WAY_ANY };
 
 	if (is_any_port(p))
-		policy_judge_name(p->im, policy, p->dest, ret_a);
+		policy_judge_name(p->im, q.may, p->dest, ret_a);
 	else
 		policy_judge(p->im, &q, ret_a);
 }
@@ -137,9 +137,9 @@ denied(const struct placing *p, uint32_t policy)
 	return ST_DENIED_RULE;
 }
 
-enum status
-policy_address(const struct image *im, uint32_t policy, const struct dest *d,
-	       const struct policy_place *place, uint32_t *ret_rule)
+static enum status
+judge(const struct image *im, uint32_t policy, const struct dest *d,
+      const struct policy_place *place, uint32_t *ret_rule)
 {
 	size_t n;
 	struct placing p = { .im = im,
@@ -169,5 +169,19 @@ policy_address(const struct image *im, uint32_t policy, const struct dest *d,
 		*ret_rule = p.allow;
 	else if (st == ST_DENIED_RULE)
 		*ret_rule = p.deny;
+	return st;
+}
+
+enum status
+policy_address(const struct image *im, struct mandate may, const struct dest *d,
+	       const struct policy_place *place, uint32_t *ret_rule)
+{
+	enum status st = judge(im, may.policy, d, place, ret_rule);
+
+	if (st != ST_OK)
+		return st;
+	st = narrow_judge_address(may.narrow, d, place->addr);
+	if (st != ST_OK)
+		*ret_rule = RULE_NONE;
 	return st;
 }

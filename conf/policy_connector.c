@@ -114,7 +114,7 @@ hear_deny(void *ctx, uint32_t index, const struct image_rule *r)
 }
 
 enum status
-policy_fetch_address(const struct image *im, uint32_t connector, uint32_t policy,
+policy_fetch_address(const struct image *im, uint32_t connector, struct mandate may,
 		     const struct dest *d, const struct policy_place *place)
 {
 	const struct image_connector *c = connector_at(im, connector);
@@ -127,10 +127,13 @@ policy_fetch_address(const struct image *im, uint32_t connector, uint32_t policy
 	enum status st = policy_fetch(im, connector, d);
 	if (st != ST_OK)
 		return st;
-	if (policy != POLICY_NONE)
-		policy_each_rule(im, policy, d, &bare, hear_deny, &denial);
+	if (may.policy != POLICY_NONE)
+		policy_each_rule(im, may.policy, d, &bare, hear_deny, &denial);
 	if (denial.is_found)
 		return ST_DENIED_RULE;
+	st = narrow_judge_fetch(may.narrow, d, place->addr);
+	if (st != ST_OK)
+		return st;
 	if (class != ADDR_PUBLIC &&
 	    !policy_cidrs_have(im, c->addresses, c->addresses_n, &bare, true))
 		return ST_ADDRESS_PRIVATE;

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "conf/policy.h"
-#include "proxy/base/map.h"
+#include "conf/who_private.h"
 
 /* Older headers of the C library lack them; the numbers are the kernel's ABI. */
 #ifndef SO_COOKIE
@@ -17,28 +17,6 @@
 #endif
 
 enum { GRANTS_MAX = 65536, GRANTS_LOOK = 64, ATTACHED_MAX = 65536 };
-
-struct attached {
-	struct who who; /* its strings lie in text */
-	struct str policy;
-	char text[];
-};
-
-struct grant {
-	uint64_t cookie;
-	uint32_t handle;
-};
-
-struct who_table {
-	const struct image *image;
-	struct who *statics; /* one per sandbox of the image */
-	size_t statics_n;
-	struct map by_handle, by_cookie; /* struct attached; by_handle owns */
-	struct map granted;              /* socket cookie to its grant */
-	struct grant *grants;            /* a ring of GRANTS_MAX */
-	size_t grants_next;
-	uint64_t own_netns; /* 0: the kernel doesn't tell */
-};
 
 static bool
 cookie_of(int fd, int which, uint64_t *ret_cookie)
@@ -66,12 +44,6 @@ own_netns_cookie(void)
 	return cookie;
 }
 
-static struct str
-key_of(const void *p, size_t n)
-{
-	return str_of(p, n);
-}
-
 enum status
 who_new(struct who_table **ret_t)
 {
@@ -86,6 +58,7 @@ who_new(struct who_table **ret_t)
 	}
 	map_init(&t->by_handle, ATTACHED_MAX);
 	map_init(&t->by_cookie, ATTACHED_MAX);
+	map_init(&t->by_source, (size_t)ATTACHED_MAX * WHO_SOURCES);
 	map_init(&t->granted, GRANTS_MAX);
 	t->own_netns = own_netns_cookie();
 	*ret_t = t;
@@ -102,9 +75,10 @@ who_free(struct who_table *t)
 	if (t == NULL)
 		return;
 	while (map_next(&t->by_handle, &at, &key, &value))
-		free(value);
+		who_attached_free(value);
 	map_done(&t->by_handle);
 	map_done(&t->by_cookie);
+	map_done(&t->by_source);
 	map_done(&t->granted);
 	free(t->grants);
 	free(t->statics);
@@ -115,7 +89,7 @@ static struct who
 static_who(const struct image *im, const struct image_sandbox *s, uint32_t index)
 {
 	return (struct who){ .handle = 1 + index,
-			     .policy = s->policy,
+			     .may = mandate_of(s->policy),
 			     .limits = s->limits,
 			     .id = image_str(im, s->id),
 			     .user = image_str(im, s->user),
@@ -180,83 +154,9 @@ who_set_image(struct who_table *t, const struct image *im)
 	t->image = im;
 	while (map_next(&t->by_handle, &at, &key, &value)) {
 		struct attached *a = value;
-		a->who.policy = image_policy_by_name(im, a->policy);
+		a->who.may.policy = image_policy_by_name(im, a->policy);
 	}
 	return ST_OK;
-}
-
-static struct str
-place(char **at, struct str s)
-{
-	struct str copy = { *at, s.n };
-
-	if (s.n > 0)
-		memcpy(*at, s.p, s.n);
-	*at += s.n;
-	return copy;
-}
-
-static struct attached *
-attached_new(const struct who *names, struct str policy)
-{
-	size_t n = names->id.n + names->user.n + names->agent.n + names->session.n +
-		   policy.n;
-	struct attached *a = calloc(1, sizeof *a + n);
-
-	if (a == NULL)
-		return NULL;
-	char *at = a->text;
-	a->who.id = place(&at, names->id);
-	a->who.user = place(&at, names->user);
-	a->who.agent = place(&at, names->agent);
-	a->who.session = place(&at, names->session);
-	a->policy = place(&at, policy);
-	a->who.trusts_ca = names->trusts_ca;
-	a->who.limits = names->limits;
-	return a;
-}
-
-enum status
-who_attach(struct who_table *t, uint32_t handle, uint64_t netns_cookie,
-	   const struct who *names, struct str policy)
-{
-	/* The own namespace is everyone's: attaching to it would give all traffic away.
-	 */
-	if (handle < HANDLE_ATTACHED || netns_cookie == 0 ||
-	    netns_cookie == t->own_netns)
-		return ST_BAD_MESSAGE;
-	who_detach(t, handle);
-	if (map_get(&t->by_cookie, key_of(&netns_cookie, sizeof netns_cookie)) != NULL)
-		return ST_CONFLICT;
-	struct attached *a = attached_new(names, policy);
-	if (a == NULL)
-		return ST_NOMEM;
-	a->who.handle = handle;
-	a->who.netns_cookie = netns_cookie;
-	a->who.policy = t->image == NULL ? POLICY_NONE
-					 : image_policy_by_name(t->image, a->policy);
-	enum status st = map_put(&t->by_handle, key_of(&handle, sizeof handle), a);
-	if (st != ST_OK) {
-		free(a);
-		return st;
-	}
-	st = map_put(&t->by_cookie, key_of(&netns_cookie, sizeof netns_cookie), a);
-	if (st != ST_OK)
-		who_detach(t, handle);
-	return st;
-}
-
-void
-who_detach(struct who_table *t, uint32_t handle)
-{
-	struct attached *a = map_take(&t->by_handle, key_of(&handle, sizeof handle));
-
-	if (a == NULL)
-		return;
-	struct str key = key_of(&a->who.netns_cookie, sizeof a->who.netns_cookie);
-	if (map_get(&t->by_cookie, key) == a)
-		(void)map_take(&t->by_cookie, key);
-	free(a);
 }
 
 /* Whoever has been granted so many makes room himself: the next few are looked through for
@@ -281,7 +181,7 @@ grant_room(struct who_table *t, uint32_t handle)
 enum status
 who_grant(struct who_table *t, uint64_t socket_cookie, uint32_t handle)
 {
-	struct str key = key_of(&socket_cookie, sizeof socket_cookie);
+	struct str key = who_key(&socket_cookie, sizeof socket_cookie);
 	struct grant *g = map_get(&t->granted, key);
 
 	if (socket_cookie == 0)
@@ -292,7 +192,7 @@ who_grant(struct who_table *t, uint64_t socket_cookie, uint32_t handle)
 	}
 	g = grant_room(t, handle);
 	if (g->cookie != 0)
-		(void)map_take(&t->granted, key_of(&g->cookie, sizeof g->cookie));
+		(void)map_take(&t->granted, who_key(&g->cookie, sizeof g->cookie));
 	*g = (struct grant){ socket_cookie, handle };
 	enum status st = map_put(&t->granted, key, g);
 	if (st != ST_OK)
@@ -300,15 +200,18 @@ who_grant(struct who_table *t, uint64_t socket_cookie, uint32_t handle)
 	return st;
 }
 
-static const struct who *
-by_address(struct who_table *t, const struct addr *a)
+const struct who *
+who_by_addr(struct who_table *t, const struct addr *a)
 {
 	size_t n;
 
 	if (t->image == NULL)
 		return NULL;
 	const struct image_sandbox *s = image_sandbox_by_source(t->image, a);
-	return s == NULL ? NULL : &t->statics[s - image_sandboxes(t->image, &n)];
+	if (s != NULL)
+		return &t->statics[s - image_sandboxes(t->image, &n)];
+	const struct attached *found = who_attached_at(t, a);
+	return found == NULL ? NULL : &found->who;
 }
 
 static const struct who *
@@ -324,7 +227,7 @@ by_peer(struct who_table *t, int fd, const struct sockaddr_storage *peer)
 	peer = peer == NULL ? &ss : peer;
 	if (!addr_from_sockaddr((const struct sockaddr *)peer, &a, &port))
 		return NULL;
-	return by_address(t, &a);
+	return who_by_addr(t, &a);
 }
 
 /* True if the socket lives in a namespace that isn't ours: then *ret_w is the answer,
@@ -342,7 +245,7 @@ is_foreign(struct who_table *t, int fd, const struct who **ret_w)
 	}
 	if (cookie == t->own_netns)
 		return false;
-	struct attached *a = map_get(&t->by_cookie, key_of(&cookie, sizeof cookie));
+	struct attached *a = map_get(&t->by_cookie, who_key(&cookie, sizeof cookie));
 	*ret_w = a == NULL ? NULL : &a->who;
 	return true;
 }
@@ -364,7 +267,7 @@ who_by_peer(struct who_table *t, int fd, const struct sockaddr_storage *peer)
 	w = by_peer(t, fd, peer);
 	if (w != NULL || !cookie_of(fd, SO_COOKIE, &cookie))
 		return w;
-	const struct grant *g = map_get(&t->granted, key_of(&cookie, sizeof cookie));
+	const struct grant *g = map_get(&t->granted, who_key(&cookie, sizeof cookie));
 	return g == NULL ? NULL : who_by_handle(t, g->handle);
 }
 
@@ -373,7 +276,7 @@ who_by_source(struct who_table *t, int fd, const struct addr *source)
 {
 	const struct who *w = NULL;
 
-	return is_foreign(t, fd, &w) ? w : by_address(t, source);
+	return is_foreign(t, fd, &w) ? w : who_by_addr(t, source);
 }
 
 const struct who *
@@ -381,7 +284,7 @@ who_by_handle(struct who_table *t, uint32_t handle)
 {
 	if (handle >= HANDLE_ATTACHED) {
 		struct attached *a =
-			map_get(&t->by_handle, key_of(&handle, sizeof handle));
+			map_get(&t->by_handle, who_key(&handle, sizeof handle));
 		return a == NULL ? NULL : &a->who;
 	}
 	return handle == HANDLE_NONE || handle > t->statics_n ? NULL

@@ -320,6 +320,20 @@ lanes_judge(struct connector *all, const struct image *old)
 }
 
 void
+lanes_judge_of(struct connector *all, uint32_t handle)
+{
+	list_each_safe (it, &all->lanes) {
+		struct lane *l = LIST_OF(it, struct lane, link);
+		if (l->handle != handle)
+			continue;
+		if (!still_stands(l))
+			lane_end(l);
+		else
+			each_turn(l, turn_judge);
+	}
+}
+
+void
 lanes_forget(struct connector *all, uint32_t handle)
 {
 	list_each_safe (it, &all->lanes) {

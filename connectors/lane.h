@@ -36,6 +36,8 @@ void lane_end(struct lane *l);
 /* Room for a body; given back by lowering l->gathered.  ST_LIMIT_BODIES. */
 enum status lane_gather(struct lane *l, size_t n) MUSTCHECK;
 void lanes_judge(struct connector *all, const struct image *old);
+/* A sandbox has other rights than a moment ago. */
+void lanes_judge_of(struct connector *all, uint32_t handle);
 void lanes_forget(struct connector *all, uint32_t handle);
 void lanes_drain(struct connector *all);
 void lanes_tick(struct connector *all);

@@ -235,7 +235,9 @@ on_commit(void *ctx, const struct image *old)
 static void
 on_sandbox(void *ctx, const struct who *w, bool present)
 {
-	if (!present)
+	if (present)
+		lanes_judge_of(ctx, w->handle);
+	else
 		lanes_forget(ctx, w->handle);
 }
 

@@ -40,7 +40,7 @@ turn_may_use(const struct connector *all, uint32_t connector, const struct who *
 	const struct image_sandbox *s = image_sandbox_by_id(im, w->id);
 	struct str tenant = s == NULL ? STR("") : image_str(im, s->tenant);
 
-	return policy_may_use(im, connector, w->policy, tenant, w->user);
+	return policy_may_use(im, connector, w->may.policy, tenant, w->user);
 }
 
 /* What the client may send now, and what of the company system is wanted. */

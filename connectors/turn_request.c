@@ -8,7 +8,7 @@
 static enum status
 judge(struct turn *t, const struct who *w)
 {
-	const struct policy_question q = { .policy = w->policy,
+	const struct policy_question q = { .may = w->may,
 					   .dest = &t->uri.dest,
 					   .way = WAY_HTTP,
 					   .method = t->request->method,

@@ -95,7 +95,8 @@ struct exchange {
 	char address[56]; /* what was dialled, address:port, NUL-terminated */
 	char country[4];
 
-	uint64_t judged; /* the generation by which policy allowed it */
+	uint64_t judged;          /* the generation by which policy allowed it */
+	uint32_t judged_revision; /* of who */
 	enum verdict worst;
 	enum status reason; /* why not; ST_OK while nothing is wrong */
 	uint32_t rule;      /* that decided, or RULE_NONE */

@@ -7,7 +7,7 @@
 static enum verdict
 judge(struct exchange *x)
 {
-	struct policy_question q = { .policy = x->who->policy,
+	struct policy_question q = { .may = x->who->may,
 				     .dest = x->dest,
 				     .way = x->way,
 				     .is_tls = x->is_tls,
@@ -27,14 +27,19 @@ judge(struct exchange *x)
 	x->connector = a.connector;
 	x->observed = a.observed;
 	x->judged = x->generation;
+	x->judged_revision = x->who->revision;
 	return a.action == ACTION_DENY ? VERDICT_DENY : VERDICT_NEXT;
 }
 
-/* While upstream was reached a reload may have taken the permission away. */
+/* While upstream was reached a reload, or another narrowing, may have taken the permission
+ * away. */
 static enum verdict
 still_allowed(struct exchange *x)
 {
-	return x->judged == x->generation ? VERDICT_NEXT : judge(x);
+	bool is_same =
+		x->judged == x->generation && x->judged_revision == x->who->revision;
+
+	return is_same ? VERDICT_NEXT : judge(x);
 }
 
 const struct filter filter_policy = {

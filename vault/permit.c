@@ -110,7 +110,7 @@ permit_judge(const struct image *im, const struct permit_wish *w, struct permit 
 	    !is_declared(im, p.connector, w->secret))
 		return ST_SECRET_DENIED;
 	if (w->who != NULL &&
-	    !policy_may_use(im, index, w->who->policy, tenant_of(im, w->who), user))
+	    !policy_may_use(im, index, w->who->may.policy, tenant_of(im, w->who), user))
 		return ST_SECRET_DENIED;
 	if (!permit_name(w->secret, user, &p))
 		return ST_SECRET_DENIED;
@@ -146,7 +146,7 @@ permit_host(const struct image *im, struct str host)
 	    dest_from_host_single(host, 443, &d) != ST_OK)
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
-		policy_judge_name(im, i, &d, &answer);
+		policy_judge_name(im, mandate_of(i), &d, &answer);
 		if (answer.action != ACTION_DENY)
 			return true;
 	}

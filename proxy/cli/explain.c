@@ -20,7 +20,7 @@ struct explain {
 	bool json;
 	const struct image *im;
 	const struct image_sandbox *who; /* NULL with --policy */
-	uint32_t policy;
+	struct mandate may;
 	struct verdict v;
 	struct buf out;
 	size_t rules;
@@ -56,18 +56,18 @@ static bool
 find_policy(struct explain *e)
 {
 	if (e->policy_name != NULL) {
-		e->policy = image_policy_by_name(e->im, str_from(e->policy_name));
-		if (e->policy == POLICY_NONE)
+		e->may.policy = image_policy_by_name(e->im, str_from(e->policy_name));
+		if (e->may.policy == POLICY_NONE)
 			(void)fprintf(stderr, "sandgate: no policy `%s`\n",
 				      e->policy_name);
-		return e->policy != POLICY_NONE;
+		return e->may.policy != POLICY_NONE;
 	}
 	e->who = image_sandbox_by_id(e->im, str_from(e->sandbox));
 	if (e->who == NULL) {
 		(void)fprintf(stderr, "sandgate: no sandbox `%s`\n", e->sandbox);
 		return false;
 	}
-	e->policy = e->who->policy;
+	e->may.policy = e->who->policy;
 	return true;
 }
 
@@ -166,10 +166,10 @@ put_who(struct explain *e)
 		buf_putc(&e->out, '\n');
 	}
 	buf_put(&e->out, STR("policy       "));
-	if (e->policy < n) {
-		buf_put(&e->out, image_str(e->im, p[e->policy].name));
-		buf_put(&e->out, p[e->policy].is_observe ? STR(" (observe)\n")
-							 : STR(" (enforce)\n"));
+	if (e->may.policy < n) {
+		buf_put(&e->out, image_str(e->im, p[e->may.policy].name));
+		buf_put(&e->out, p[e->may.policy].is_observe ? STR(" (observe)\n")
+							     : STR(" (enforce)\n"));
 	} else {
 		buf_put(&e->out, STR("none\n"));
 	}
@@ -180,7 +180,7 @@ static void
 put_intercepted(struct explain *e)
 {
 	uint32_t rule = RULE_NONE;
-	const char *why = verdict_why_intercepted(e->im, e->policy, &e->v, &rule);
+	const char *why = verdict_why_intercepted(e->im, e->may.policy, &e->v, &rule);
 
 	buf_put(&e->out, STR(", intercepted: "));
 	image_put_rule(&e->out, e->im, rule);
@@ -213,9 +213,10 @@ put_connector(struct explain *e)
 		dest_put(&e->out, &e->v.upstream);
 	}
 	buf_putc(&e->out, '\n');
-	if (e->who != NULL && !policy_may_use(e->im, e->v.answer.connector, e->policy,
-					      image_str(e->im, e->who->tenant),
-					      image_str(e->im, e->who->user)))
+	if (e->who != NULL &&
+	    !policy_may_use(e->im, e->v.answer.connector, e->may.policy,
+			    image_str(e->im, e->who->tenant),
+			    image_str(e->im, e->who->user)))
 		buf_put(&e->out,
 			STR("connector    this sandbox's tenant or user may not "
 			    "use it: no credential is given out\n"));
@@ -245,7 +246,7 @@ put_way(struct explain *e)
 		buf_put(&e->out, e->v.path);
 	}
 	buf_putf(&e->out, "\ndns          %s\n",
-		 verdict_dns(e->im, e->policy, &e->v.dest));
+		 verdict_dns(e->im, e->may, &e->v.dest));
 }
 
 static void
@@ -289,7 +290,7 @@ explain_text(struct explain *e)
 		put_way(e);
 		put_who(e);
 		put_connector(e);
-		policy_each_rule(e->im, e->policy, &e->v.dest, NULL, hear_text, e);
+		policy_each_rule(e->im, e->may.policy, &e->v.dest, NULL, hear_text, e);
 		if (e->rules == 0)
 			buf_put(&e->out, STR("rule         none names this host\n"));
 		if (e->rules > RULES_MAX)
@@ -339,7 +340,7 @@ put_intercepted_member(struct explain *e)
 	CLEANUP(buf_done) struct buf text = { 0 };
 	struct str view = STR("");
 	uint32_t rule = RULE_NONE;
-	const char *why = verdict_why_intercepted(e->im, e->policy, &e->v, &rule);
+	const char *why = verdict_why_intercepted(e->im, e->may.policy, &e->v, &rule);
 
 	buf_putf(&e->out, ",\"intercepted\":%s",
 		 e->v.is_intercepted ? "true" : "false");
@@ -364,7 +365,7 @@ put_dest_member(struct explain *e)
 	if (buf_finish(&at, &view) != ST_OK)
 		view = STR("");
 	put_member(&e->out, "destination", view);
-	put_member(&e->out, "dns", str_from(verdict_dns(e->im, e->policy, &e->v.dest)));
+	put_member(&e->out, "dns", str_from(verdict_dns(e->im, e->may, &e->v.dest)));
 }
 
 static void
@@ -390,7 +391,7 @@ explain_json(struct explain *e)
 	}
 	buf_put(&e->out, STR(",\"rules\":["));
 	if (e->v.has_dest)
-		policy_each_rule(e->im, e->policy, &e->v.dest, NULL, hear_json, e);
+		policy_each_rule(e->im, e->may.policy, &e->v.dest, NULL, hear_json, e);
 	buf_put(&e->out, STR("]}\n"));
 }
 
@@ -401,7 +402,7 @@ explain(struct explain *e)
 
 	if (!find_policy(e))
 		return 2;
-	verdict_find(e->im, e->policy, str_from(e->method), str_from(e->url), &e->v);
+	verdict_find(e->im, e->may, str_from(e->method), str_from(e->url), &e->v);
 	buf_init(&e->out, OUT_MAX);
 	if (e->json)
 		explain_json(e);
@@ -419,7 +420,7 @@ int
 cmd_explain(int argc, char **argv)
 {
 	CLEANUP(buf_done) struct buf path = { 0 };
-	struct explain e = { .policy = POLICY_NONE };
+	struct explain e = { .may.policy = POLICY_NONE };
 	struct config config;
 	int code = 2;
 

@@ -70,11 +70,9 @@ parse(struct str method, struct str url, struct verdict *v)
 
 /* The way in comes first (CONNECT, SOCKS, an original destination), then the bytes. */
 static void
-judge(const struct image *im, uint32_t policy, struct verdict *v)
+judge(const struct image *im, struct mandate may, struct verdict *v)
 {
-	struct policy_question q = { .policy = policy,
-				     .dest = &v->dest,
-				     .way = WAY_ANY };
+	struct policy_question q = { .may = may, .dest = &v->dest, .way = WAY_ANY };
 
 	policy_judge(im, &q, &v->answer);
 	if (v->answer.action == ACTION_DENY || v->answer.action == ACTION_TCP)
@@ -120,7 +118,7 @@ find_upstream(const struct image *im, struct verdict *v)
 }
 
 static void
-judge_addr(const struct image *im, uint32_t policy, const struct addr *a,
+judge_addr(const struct image *im, struct mandate may, const struct addr *a,
 	   struct verdict *v)
 {
 	struct policy_place place = { .addr = a };
@@ -130,10 +128,10 @@ judge_addr(const struct image *im, uint32_t policy, const struct addr *a,
 		return;
 	enum status st = ST_OK;
 	if (v->is_fetch)
-		st = policy_fetch_address(im, v->answer.connector, policy, &v->upstream,
+		st = policy_fetch_address(im, v->answer.connector, may, &v->upstream,
 					  &place);
 	else
-		st = policy_address(im, policy, &v->dest, &place, &rule);
+		st = policy_address(im, may, &v->dest, &place, &rule);
 	v->has_addr = true;
 	v->addr = *a;
 	/* Without the databases the country is unknown here, not wrong. */
@@ -146,17 +144,17 @@ judge_addr(const struct image *im, uint32_t policy, const struct addr *a,
 }
 
 static void
-judge_addrs(const struct image *im, uint32_t policy, struct verdict *v)
+judge_addrs(const struct image *im, struct mandate may, struct verdict *v)
 {
 	size_t n;
 	const struct dest *d = v->is_fetch ? &v->upstream : &v->dest;
 	const struct addr *a = image_host_addrs(im, dest_name(d), &n);
 
 	if (!dest_is_name(d))
-		judge_addr(im, policy, &d->addr, v);
+		judge_addr(im, may, &d->addr, v);
 	else
 		for (size_t i = 0; i < n; i++)
-			judge_addr(im, policy, &a[i], v);
+			judge_addr(im, may, &a[i], v);
 }
 
 static void
@@ -171,8 +169,8 @@ note_place(const struct image *im, struct verdict *v)
 }
 
 void
-verdict_find(const struct image *im, uint32_t policy, struct str method, struct str url,
-	     struct verdict *ret_v)
+verdict_find(const struct image *im, struct mandate may, struct str method,
+	     struct str url, struct verdict *ret_v)
 {
 	struct verdict v = { .rule = RULE_NONE,
 			     .answer = { .rule = RULE_NONE,
@@ -181,11 +179,11 @@ verdict_find(const struct image *im, uint32_t policy, struct str method, struct 
 	v.reason = parse(method, url, &v);
 	v.has_dest = v.reason == ST_OK;
 	if (v.has_dest) {
-		judge(im, policy, &v);
+		judge(im, may, &v);
 		find_upstream(im, &v);
 		v.rule = v.answer.rule;
 		v.reason = v.answer.action == ACTION_DENY ? v.answer.reason : ST_OK;
-		judge_addrs(im, policy, &v);
+		judge_addrs(im, may, &v);
 		note_place(im, &v);
 	}
 	*ret_v = v;
@@ -242,16 +240,16 @@ verdict_why_intercepted(const struct image *im, uint32_t policy,
 }
 
 const char *
-verdict_dns(const struct image *im, uint32_t policy, const struct dest *d)
+verdict_dns(const struct image *im, struct mandate may, const struct dest *d)
 {
 	struct policy_answer a;
 
 	if (!dest_is_name(d))
 		return "not asked: the destination is an address";
-	policy_judge_name(im, policy, d, &a);
+	policy_judge_name(im, may, d, &a);
 	if (a.action == ACTION_DENY)
 		return image_number(im, OPT_DNS_DENIED) == 0 ? "NXDOMAIN" : "REFUSED";
-	if (policy_is_by_name(im, policy, dest_name(d)))
+	if (policy_is_by_name(im, may.policy, dest_name(d)))
 		return "a synthetic address of this sandbox's own";
 	return "the host's addresses";
 }

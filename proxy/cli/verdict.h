@@ -31,7 +31,7 @@ struct verdict {
 			   */
 };
 
-void verdict_find(const struct image *im, uint32_t policy, struct str method,
+void verdict_find(const struct image *im, struct mandate may, struct str method,
 		  struct str url, struct verdict *ret_v);
 bool verdict_is_allowed(const struct verdict *v);
 
@@ -40,7 +40,8 @@ bool verdict_is_allowed(const struct verdict *v);
 const char *verdict_why_intercepted(const struct image *im, uint32_t policy,
 				    const struct verdict *v, uint32_t *ret_rule);
 /* What DNS would answer for the name: "an address", "NXDOMAIN", ... */
-const char *verdict_dns(const struct image *im, uint32_t policy, const struct dest *d);
+const char *verdict_dns(const struct image *im, struct mandate may,
+			const struct dest *d);
 /* "carried unread as TLS", ... */
 const char *verdict_action(enum policy_action a);
 

@@ -29,12 +29,12 @@ api_placeholders(struct admin_conn *a)
 	const struct control *c = a->control;
 	const struct who w = { .id = api_text(a, "id"),
 			       .user = api_text(a, "user"),
-			       .policy = image_policy_by_name(c->role.image,
-							      api_text(a, "policy")) };
+			       .may.policy = image_policy_by_name(
+				       c->role.image, api_text(a, "policy")) };
 	struct placeholders *p = NULL;
 	enum status st = str_is_name(w.id) ? ST_OK : ST_BAD_REQUEST;
 
-	if (st == ST_OK && w.policy == POLICY_NONE)
+	if (st == ST_OK && w.may.policy == POLICY_NONE)
 		st = ST_NO_POLICY;
 	if (st == ST_OK)
 		st = placeholders_new(c->role.image, &c->role.shapes, &w, &p);

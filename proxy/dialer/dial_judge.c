@@ -18,6 +18,7 @@ static struct place
 place_of(const struct dialer *d)
 {
 	return (struct place){ .image = d->role.image,
+			       .who = d->role.who,
 			       .countries = d->countries,
 			       .networks = d->networks };
 }
@@ -137,12 +138,11 @@ judge_unseen(struct dial *d, const struct who *w)
 	struct policy_place place = { .addr = &public };
 
 	if (d->ask == ASK_FETCH)
-		return policy_fetch_address(im, connector_of(d),
-					    w == NULL ? mandate_of(POLICY_NONE) : w->may,
-					    &d->dest, &place);
+		return policy_fetch_address(
+			im, connector_of(d),
+			w == NULL ? mandate_of(POLICY_NONE) : w->may, &d->dest, &place);
 	return w == NULL ? ST_UNKNOWN_SANDBOX
-			 : policy_address(im, w->may, &d->dest, &place,
-					  &d->found.rule);
+			 : policy_address(im, w->may, &d->dest, &place, &d->found.rule);
 }
 
 /* The key of an execution server would pass a parent readable. */

@@ -47,7 +47,7 @@ judge(const struct lookup *l, const struct who *w)
 {
 	struct policy_answer a;
 
-	policy_judge_name(l->dialer->role.image, w->policy, &l->dest, &a);
+	policy_judge_name(l->dialer->role.image, w->may, &l->dest, &a);
 	return a.action == ACTION_DENY ? a.reason : ST_OK;
 }
 
@@ -56,6 +56,7 @@ static enum status
 sift(const struct lookup *l, const struct who *w, struct packet_answer *a)
 {
 	struct place p = { .image = l->dialer->role.image,
+			   .who = l->dialer->role.who,
 			   .countries = l->dialer->countries,
 			   .networks = l->dialer->networks };
 	struct place_found found;

@@ -160,7 +160,9 @@ drain(void *ctx, uint32_t deadline_ms, uint32_t seq)
 static void
 on_sandbox(void *ctx, const struct who *w, bool present)
 {
-	if (!present)
+	if (present)
+		dial_judge_again(ctx); /* it may have less than a moment ago */
+	else
 		dial_cancel_sandbox(ctx, w->handle);
 }
 

@@ -70,11 +70,11 @@ place_is_self(const struct image *im, const struct addr *a, uint16_t port)
 
 /* w NULL: of any sandbox. */
 static bool
-is_other_sandbox(const struct image *im, const struct who *w, const struct addr *bare)
+is_other_sandbox(const struct place *p, const struct who *w, const struct addr *bare)
 {
-	const struct image_sandbox *s = image_sandbox_by_source(im, bare);
+	const struct who *there = who_by_addr(p->who, bare);
 
-	return s != NULL && (w == NULL || !str_eq(image_str(im, s->id), w->id));
+	return there != NULL && (w == NULL || !str_eq(there->id, w->id));
 }
 
 /* What holds whatever anybody says, and where the address lies. */
@@ -100,7 +100,7 @@ find(const struct place *p, const struct who *w, const struct dest *d,
 	enum status st = locate(p, d, place, ret_f);
 	struct addr bare = addr_unwrap(place->addr);
 
-	if (st == ST_OK && is_other_sandbox(p->image, w, &bare))
+	if (st == ST_OK && is_other_sandbox(p, w, &bare))
 		st = ST_ADDRESS_SELF;
 	return st;
 }
@@ -114,7 +114,7 @@ place_judge(const struct place *p, const struct who *w, const struct dest *d,
 
 	if (st != ST_OK)
 		return st;
-	return policy_address(p->image, w->policy, d, &place, &ret_f->rule);
+	return policy_address(p->image, w->may, d, &place, &ret_f->rule);
 }
 
 enum status
@@ -127,7 +127,8 @@ place_fetch(const struct place *p, uint32_t connector, const struct who *w,
 	if (st != ST_OK)
 		return st;
 	return policy_fetch_address(p->image, connector,
-				    w == NULL ? POLICY_NONE : w->policy, d, &place);
+				    w == NULL ? mandate_of(POLICY_NONE) : w->may, d,
+				    &place);
 }
 
 enum status

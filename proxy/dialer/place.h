@@ -15,6 +15,7 @@
 
 struct place { /* what judging needs */
 	const struct image *image;
+	struct who_table *who;
 	const struct geo *countries, *networks; /* or NULL */
 };
 

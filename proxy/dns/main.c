@@ -189,11 +189,11 @@ sandbox(void *ctx, const struct who *w, bool present)
 	struct dns *d = ctx;
 	struct quota *q;
 
+	recent_forget(&d->recent, w->handle);
 	if (present)
 		return;
 	udp_close_handle(d, w->handle);
 	tcp_close_handle(d, w->handle);
-	recent_forget(&d->recent, w->handle);
 	q = map_get(&d->quotas.by_id, w->id);
 	if (q)
 		quotas_forget(&d->quotas, q);

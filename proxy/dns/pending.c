@@ -16,6 +16,7 @@ struct pending {
 	struct ask_line *line;  /* asked on; every call on it ends before it is lost */
 	uint32_t seq;
 	uint64_t generation; /* of the policy under which it was asked */
+	uint32_t revision;   /* of the sandbox, then */
 	uint8_t id_len;
 	char id[UINT8_MAX]; /* of the sandbox */
 	size_t packet_n;
@@ -73,14 +74,14 @@ read_found(struct str body)
 	return f;
 }
 
-/* Not what was asked under a policy that is no longer in force. */
+/* Not what was asked under a policy or narrowing that is no longer in force. */
 static void
 keep(const struct pending *p, const struct query *q, const struct found *f)
 {
 	struct recent_question key = query_key(q);
 	struct recent_answer a = { .n = f->n, .ttl = f->ttl };
 
-	if (p->generation != p->dns->role.generation)
+	if (p->generation != p->dns->role.generation || p->revision != q->who->revision)
 		return;
 	memcpy(a.addrs, f->addrs, f->n * sizeof(f->addrs[0]));
 	recent_keep(&p->dns->recent, &key, &a);
@@ -140,6 +141,7 @@ pending_new(const struct query *q)
 	p->dns = q->dns;
 	p->line = q->dns->dialer;
 	p->generation = q->dns->role.generation;
+	p->revision = q->who->revision;
 	p->quota = q->quota;
 	p->way = *q->way;
 	if (q->way->peer) {

@@ -181,7 +181,7 @@ query_judge(struct query *q)
 		return st;
 	if (!dest_is_name(&q->dest))
 		return ST_IP_LITERAL;
-	policy_judge_name(q->dns->role.image, q->who->policy, &q->dest, &q->verdict);
+	policy_judge_name(q->dns->role.image, q->who->may, &q->dest, &q->verdict);
 	return q->verdict.action == ACTION_DENY ? q->verdict.reason : ST_OK;
 }
 
@@ -203,7 +203,7 @@ answer_allowed(struct query *q)
 	/* HTTPS and SVCB among them: they would bring ECH keys and address hints. */
 	if (!is_address_type(q->msg.type))
 		return query_answer(q, NULL, 0, 0);
-	if (!policy_is_by_name(d->role.image, q->who->policy, dest_name(&q->dest)))
+	if (!policy_is_by_name(d->role.image, q->who->may.policy, dest_name(&q->dest)))
 		return pending_start(q);
 	return answer_by_name(q);
 }
@@ -225,7 +225,7 @@ answer_recent(struct query *q)
 	bool wants_row = false;
 
 	if (!is_address_type(q->msg.type) ||
-	    policy_is_by_name(q->dns->role.image, q->who->policy, key.name) ||
+	    policy_is_by_name(q->dns->role.image, q->who->may.policy, key.name) ||
 	    !recent_find(&q->dns->recent, &key, &a, &wants_row))
 		return 0;
 	if (wants_row && put_row(q, ROW_DNS, q->verdict.reason) != ST_OK)

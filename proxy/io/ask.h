@@ -97,6 +97,8 @@ typedef void (*ask_answer_fn)(void *ctx, enum status st, struct ask_msg *m);
 enum status ask_line_new(struct loop *l, const struct ask_end *e, ask_heard_fn heard,
 			 ask_lost_fn lost, void *ctx,
 			 struct ask_line **ret_line) MUSTCHECK;
+/* So much may wait for a peer that doesn't read, from now on. */
+void ask_line_widen(struct ask_line *line, size_t packets, size_t bytes);
 void ask_line_free(struct ask_line *line); /* closes; open calls are dropped silently */
 
 /* ret_seq may be NULL.  The answer never comes before this returns.  ST_AGAIN: too much

@@ -55,7 +55,7 @@ struct ask_line {
 	/* The deadline of an ask is a constant, so each list is in order of time. */
 	struct list by_ask[ASK_COUNT];
 	struct list queue;
-	size_t queue_n, queue_bytes;
+	size_t queue_n, queue_bytes, queue_max, queue_bytes_max;
 	struct ask_rate asked[ASK_COUNT], heard_rate[ASK_COUNT];
 };
 
@@ -82,6 +82,8 @@ ask_line_new(struct loop *l, const struct ask_end *e, ask_heard_fn heard,
 				   .ctx = ctx,
 				   .space = space,
 				   .next_seq = 1,
+				   .queue_max = QUEUE_MAX,
+				   .queue_bytes_max = QUEUE_BYTES,
 				   .timer_ms = UINT64_MAX };
 	for (size_t i = 0; i < BUCKETS; i++)
 		list_init(&line->by_seq[i]);
@@ -162,6 +164,14 @@ packet_new(const struct out *o, struct packet **ret_p)
 	return ST_OK;
 }
 
+void
+ask_line_widen(struct ask_line *line, size_t packets, size_t bytes)
+{
+	need(packets >= line->queue_max && bytes >= line->queue_bytes_max);
+	line->queue_max = packets;
+	line->queue_bytes_max = bytes;
+}
+
 static enum status
 enqueue(struct ask_line *line, const struct out *o)
 {
@@ -170,7 +180,8 @@ enqueue(struct ask_line *line, const struct out *o)
 
 	if (n > ask_rule(o->ask)->size)
 		return ST_TOO_BIG;
-	if (line->queue_n >= QUEUE_MAX || n > QUEUE_BYTES - line->queue_bytes)
+	if (line->queue_n >= line->queue_max ||
+	    n > line->queue_bytes_max - line->queue_bytes)
 		return ST_AGAIN;
 	enum status st = packet_new(o, &p);
 	if (st != ST_OK)

@@ -251,34 +251,72 @@ tell_sandbox(struct role_self *r, uint32_t handle, bool present)
 		r->hooks->sandbox(r->hooks->ctx, w, present);
 }
 
+struct sandbox_told {
+	struct who_entry entry; /* views into the message */
+	bool is_present;
+	struct addr sources[WHO_SOURCES];
+	struct str narrow;
+};
+
+static bool
+take_source(struct wire *w, struct addr *ret_a)
+{
+	struct str bytes = wire_str(w);
+	struct addr a = { .family = bytes.n == 4 ? 4 : 6 };
+
+	if (bytes.n != 4 && bytes.n != 16)
+		return false;
+	memcpy(a.b, bytes.p, bytes.n);
+	*ret_a = a;
+	return true;
+}
+
+static enum status
+read_sandbox(struct ask_msg *m, struct sandbox_told *t)
+{
+	struct wire w = wire_from(m->body);
+	struct who_entry *e = &t->entry;
+
+	e->handle = wire_u32(&w);
+	t->is_present = wire_u8(&w) != 0;
+	e->netns_cookie = wire_u64(&w);
+	e->id = wire_str(&w);
+	e->user = wire_str(&w);
+	e->agent = wire_str(&w);
+	e->session = wire_str(&w);
+	e->policy = wire_str(&w);
+	e->trusts_ca = wire_u8(&w) != 0;
+	e->sources = t->sources;
+	for (uint8_t n = wire_u8(&w); n > 0; n--)
+		if (e->sources_n == WHO_SOURCES ||
+		    !take_source(&w, &t->sources[e->sources_n++]))
+			return ST_BAD_MESSAGE;
+	bool is_narrowed = wire_u8(&w) != 0;
+	t->narrow = wire_str(&w);
+	e->narrow = is_narrowed ? &t->narrow : NULL;
+	return wire_end(&w);
+}
+
 static enum status
 heard_sandbox(struct role_self *r, struct ask_msg *m)
 {
-	struct wire w = wire_from(m->body);
-	uint32_t handle = wire_u32(&w);
-	bool present = wire_u8(&w) != 0;
-	uint64_t cookie = wire_u64(&w);
-	struct who names = { .id = wire_str(&w) };
+	struct sandbox_told t = { .is_present = false };
+	enum status st = read_sandbox(m, &t);
 
-	names.user = wire_str(&w);
-	names.agent = wire_str(&w);
-	names.session = wire_str(&w);
-	struct str policy = wire_str(&w);
-	names.trusts_ca = wire_u8(&w) != 0;
-	enum status st = wire_end(&w);
 	if (st != ST_OK)
 		return st;
-	if (!present) {
-		tell_sandbox(r, handle, false);
-		who_detach(r->who, handle);
-		return ST_OK;
-	}
-	st = who_attach(r->who, handle, cookie, &names, policy);
-	if (st == ST_OK)
-		tell_sandbox(r, handle, true);
-	else /* unknown here, so denied here; the others go on */
-		log_error(&r->log, "sandbox %.*s: %s", STR_ARG(names.id),
+	if (t.is_present) {
+		st = who_attach(r->who, &t.entry);
+		if (st == ST_OK) {
+			tell_sandbox(r, t.entry.handle, true);
+			return ST_OK;
+		}
+		/* unknown here, so denied here; the others go on */
+		log_error(&r->log, "sandbox %.*s: %s", STR_ARG(t.entry.id),
 			  status_code(st));
+	}
+	tell_sandbox(r, t.entry.handle, false);
+	who_detach(r->who, t.entry.handle);
 	return ST_OK;
 }
 

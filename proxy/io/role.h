@@ -75,8 +75,8 @@ struct role_hooks {
 	void (*commit)(void *ctx, const struct image *old);
 	void (*drain)(void *ctx, uint32_t deadline_ms,
 		      uint32_t seq); /* role_drained() when done */
-	void (*sandbox)(void *ctx, const struct who *w,
-			bool present); /* attached or gone */
+	/* Attached (maybe changed: it has another narrowing, say) or gone. */
+	void (*sandbox)(void *ctx, const struct who *w, bool present);
 	/* Control asks super on the same line; this is an answer.  Others leave it
 	 * NULL. */
 	void (*answered)(void *ctx, struct ask_msg *m);

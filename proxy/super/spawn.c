@@ -171,6 +171,12 @@ slot_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 	case ASK_RELOAD:
 		reload_start(slot->super, slot->line, m->seq);
 		break;
+	case ASK_ENROLL:
+		enroll_heard(slot, m);
+		break;
+	case ASK_NARROW:
+		narrow_heard(slot, m);
+		break;
 	case ASK_ATTACH:
 		attach_heard(slot, m);
 		break;
@@ -266,6 +272,9 @@ start_process(struct slot *slot)
 				  &slot->line);
 	if (st != ST_OK)
 		(void)close(pair[0]);
+	else
+		ask_line_widen(slot->line, 2 * SUPER_ATTACHED,
+			       2 * (size_t)SUPER_ATTACHED_BYTES);
 	return st;
 }
 

@@ -27,6 +27,8 @@ enum {
 	SUPER_CONNECTORS = 64,
 	SUPER_LISTENERS = 64,
 	SUPER_ATTACHED = 4096,
+	/* What all of them are, told in one go to a role that starts. */
+	SUPER_ATTACHED_BYTES = 16 * 1024 * 1024,
 	SUPER_POLICY_FDS = 4, /* image, two databases, roots: conf/compile.h */
 	SUPER_MESSAGE_MAX = 32000,
 };
@@ -80,12 +82,16 @@ struct listeners {
 	size_t n;
 };
 
-struct attached { /* a sandbox whose sockets were made inside its own namespace */
+/* A sandbox whose sockets were made inside its own namespace, or one that was enrolled by
+ * the addresses that it comes from. */
+struct attached {
 	struct list link;
 	uint32_t handle;
-	uint64_t cookie;
-	struct buf text; /* the ask's body after the handle, given to every role as it
-			    came */
+	uint64_t cookie; /* 0: enrolled */
+	/* Parts of the ask's body, given to every role as they came: from the cookie to the
+	 * sources; what narrows it. */
+	struct buf text, narrow;
+	struct str id; /* in text */
 	int fds[ASK_FDS_MAX];
 	char kinds[ASK_FDS_MAX][8];
 	size_t fds_n;
@@ -126,7 +132,7 @@ struct super {
 	struct row_ids ids;
 	struct stats *stats;
 	struct list attached;
-	size_t attached_n;
+	size_t attached_n, attached_bytes;
 	uint32_t attached_last;
 	struct compile *compile; /* NULL: none runs */
 	struct reload *reload;   /* NULL: none runs */
@@ -222,6 +228,8 @@ void reload_asker_gone(struct super *s, const struct ask_line *line);
 
 /* attach.c */
 void attach_heard(struct slot *control, struct ask_msg *m);
+void enroll_heard(struct slot *control, struct ask_msg *m);
+void narrow_heard(struct slot *control, struct ask_msg *m);
 void detach_heard(struct slot *control, struct ask_msg *m);
 enum status
 attach_tell_all(struct slot *slot) MUSTCHECK; /* SANDBOX, then its sockets */

@@ -53,10 +53,10 @@ put_me(struct turn *t, struct buf *b)
 static void
 put_policy(struct turn *t, struct buf *b)
 {
-	if (t->x.who->policy == POLICY_NONE)
+	if (t->x.who->may.policy == POLICY_NONE)
 		buf_put(b, STR("{\"name\":null,\"allow\":[],\"deny\":[]}"));
 	else
-		describe_policy(b, t->x.image, t->x.who->policy);
+		describe_policy(b, t->x.image, t->x.who->may.policy);
 	buf_putc(b, '\n');
 }
 

@@ -108,7 +108,7 @@ static bool
 fits(const struct kept *k, const struct pool_key *key)
 {
 	if (k->handle != key->handle || k->generation != key->generation ||
-	    k->connector != key->connector)
+	    k->revision != key->revision || k->connector != key->connector)
 		return false;
 	if (k->is_exec != key->is_exec || (k->is_exec && k->conn != key->conn))
 		return false;
@@ -188,6 +188,7 @@ pool_add(struct pool *p, const struct pool_key *key, pool_make_fn make,
 	k->pool = p;
 	k->handle = key->handle;
 	k->generation = key->generation;
+	k->revision = key->revision;
 	k->dest = *key->dest;
 	k->is_https = key->is_https;
 	k->is_exec = key->is_exec;

@@ -19,6 +19,7 @@ enum { POOL_MAX = 256, POOL_IDLE_MS = 30000 }; /* of idle ones */
 struct pool_key {
 	uint32_t handle;     /* whose */
 	uint64_t generation; /* of the policy by which the host is, or was, asked for */
+	uint32_t revision;   /* of the sandbox, likewise */
 	const struct dest *dest;
 	bool is_https;
 	bool is_ws;   /* a WebSocket is asked for */
@@ -35,6 +36,7 @@ struct kept {
 	struct leg *leg;
 	uint32_t handle;
 	uint64_t generation; /* of the policy under which it was dialled */
+	uint32_t revision;
 	struct dest dest;
 	bool is_https, is_exec;
 	uint32_t connector;

@@ -32,7 +32,7 @@ tunnel_ask_tcp(const struct conn *c, struct policy_answer *ret_a)
 
 	if (who == NULL)
 		return false;
-	q.policy = who->policy;
+	q.may = who->may;
 	policy_judge(c->w->role.image, &q, ret_a);
 	return true;
 }

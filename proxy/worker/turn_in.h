@@ -55,6 +55,7 @@ struct turn {
 	enum phase held_in;  /* while x.is_held */
 	unsigned needs;      /* of all filters */
 	uint64_t generation; /* of the policy when the host was asked for */
+	uint32_t revision;   /* of the sandbox, then */
 	struct dial *dial;
 	struct reach *reach;    /* TLS with the host that was dialled */
 	struct lane_call *lane; /* being opened */

@@ -20,6 +20,7 @@ key_of(const struct turn *t)
 	return (struct pool_key){
 		.handle = t->c->limit != NULL ? t->c->limit->handle : HANDLE_NONE,
 		.generation = t->generation,
+		.revision = t->revision,
 		.dest = &t->uri.dest,
 		.is_https = t->is_https,
 		.is_ws = t->is_ws,
@@ -147,6 +148,7 @@ turn_open(struct turn *t)
 
 	turn_to(t, TURN_OPEN);
 	t->generation = t->c->w->role.generation;
+	t->revision = t->x.who == NULL ? 0 : t->x.who->revision;
 	t->is_lane = t->x.action == ACTION_CONNECTOR;
 	k = find(t);
 	if (k != NULL) {

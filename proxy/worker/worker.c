@@ -185,21 +185,24 @@ on_given(void *ctx, enum give kind, uint32_t index, struct str text, struct ask_
 	return ST_OK;
 }
 
+static void
+judge_one(struct conn *c)
+{
+	if (c->owner != NULL)
+		c->owner->judge(c);
+	if (c->is_closed || conn_is_same_sandbox(c))
+		return;
+	c->form = FORM_CLOSE;
+	deny_because(c, ST_RELOADED);
+}
+
 /* Everything that runs is judged again, by the policy and the sandboxes there are now.
  */
 static void
 judge_all(struct worker *w)
 {
-	list_each_safe (it, &w->conns) {
-		struct conn *c = LIST_OF(it, struct conn, link);
-
-		if (c->owner != NULL)
-			c->owner->judge(c);
-		if (c->is_closed || conn_is_same_sandbox(c))
-			continue;
-		c->form = FORM_CLOSE;
-		deny_because(c, ST_RELOADED);
-	}
+	list_each_safe (it, &w->conns)
+		judge_one(LIST_OF(it, struct conn, link));
 }
 
 /* What the engines of HTTP go by. */
@@ -272,13 +275,27 @@ close_all_of(struct worker *w, uint32_t handle)
 	}
 }
 
+/* It is another one than a moment ago, and may have less. */
+static void
+judge_all_of(struct worker *w, uint32_t handle)
+{
+	list_each_safe (it, &w->conns) {
+		struct conn *c = LIST_OF(it, struct conn, link);
+
+		if (c->limit != NULL && c->limit->handle == handle)
+			judge_one(c);
+	}
+}
+
 static void
 on_sandbox(void *ctx, const struct who *who, bool present)
 {
 	struct worker *w = ctx;
 
-	if (present)
+	if (present) {
+		judge_all_of(w, who->handle);
 		return;
+	}
 	doors_close_attached(w, who->handle);
 	close_all_of(w, who->handle);
 	limits_forget(&w->limits, who->handle);

@@ -37,7 +37,7 @@ check(const struct image *im, const struct policy_question *q)
 static void
 ask(const struct image *im, const struct dest *d)
 {
-	struct policy_question q = { .policy = 0, .dest = d };
+	struct policy_question q = { .may.policy = 0, .dest = d };
 
 	for (int way = WAY_ANY; way <= WAY_TCP; way++)
 		for (unsigned i = 0; i < 128; i++) {
@@ -62,7 +62,7 @@ ask_all(const struct image *im)
 		need(dest_from_host_single(str_from(hosts[i / 2]), ports[i % 2], &d) ==
 		     ST_OK);
 		ask(im, &d);
-		enum status st = policy_fetch_address(im, 0, 0, &d, &place);
+		enum status st = policy_fetch_address(im, 0, mandate_of(0), &d, &place);
 		need(st != ST_OK || policy_fetch(im, 0, &d) == ST_OK);
 	}
 }

@@ -83,7 +83,7 @@ ask_policy(const struct image *im, uint32_t policy, const char *host,
 	uint32_t rule;
 
 	need(dest_from_host(str_from(host), 80, &d) == ST_OK);
-	struct policy_question q = { .policy = policy,
+	struct policy_question q = { .may.policy = policy,
 				     .dest = &d,
 				     .way = way,
 				     .method = STR("GET"),
@@ -94,8 +94,8 @@ ask_policy(const struct image *im, uint32_t policy, const char *host,
 		policy_judge(im, &q, &a);
 		need((a.action == ACTION_DENY) <= (a.reason != ST_OK));
 	}
-	policy_judge_name(im, policy, &d, &a);
-	(void)(policy_address(im, policy, &d, &place, &rule) == ST_OK);
+	policy_judge_name(im, mandate_of(policy), &d, &a);
+	(void)(policy_address(im, mandate_of(policy), &d, &place, &rule) == ST_OK);
 	(void)policy_is_by_name(im, policy, str_from(host));
 }
 

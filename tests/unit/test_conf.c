@@ -418,7 +418,8 @@ a_policy_may_live_in_a_file_of_its_own(void **state)
 
 	struct dest d;
 	assert_int_equal(dest_from_host(STR("c.test"), 443, &d), ST_OK);
-	struct policy_question q = { .policy = image_policy_by_name(im, STR("three")),
+	struct policy_question q = { .may.policy =
+					     image_policy_by_name(im, STR("three")),
 				     .dest = &d,
 				     .way = WAY_TLS };
 	struct policy_answer a;

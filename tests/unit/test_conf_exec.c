@@ -239,13 +239,13 @@ a_server_is_a_connector_that_nobody_may_call(void **state)
 	struct policy_place place = { .addr = &here };
 	assert_int_equal(policy_upstream(im, s[0].connector, &d), ST_OK);
 	assert_int_equal(d.port, 8080);
-	assert_int_equal(
-		policy_fetch_address(im, s[0].connector, POLICY_NONE, &d, &place),
-		ST_OK);
+	assert_int_equal(policy_fetch_address(im, s[0].connector,
+					      mandate_of(POLICY_NONE), &d, &place),
+			 ST_OK);
 	place.addr = &other;
-	assert_int_equal(
-		policy_fetch_address(im, s[0].connector, POLICY_NONE, &d, &place),
-		ST_ADDRESS_PRIVATE);
+	assert_int_equal(policy_fetch_address(im, s[0].connector,
+					      mandate_of(POLICY_NONE), &d, &place),
+			 ST_ADDRESS_PRIVATE);
 	image_close(im);
 }
 

@@ -42,7 +42,7 @@ static const struct filter_host host = { .size = sizeof host,
 					 .take = host_take,
 					 .record = host_record,
 					 .resume = host_resume };
-static const struct who somebody = { .handle = 1, .policy = POLICY_NONE };
+static const struct who somebody = { .handle = 1, .may.policy = POLICY_NONE };
 
 static struct exchange
 some_exchange(struct scene *s)

@@ -155,7 +155,7 @@ every_question_of_the_table_has_its_one_answer(void **state)
 		const struct row *r = &rows[i];
 		struct dest d = dest_of(r->host, r->port);
 		struct policy_question q = {
-			.policy = image_policy_by_name(im, str_from(r->policy)),
+			.may.policy = image_policy_by_name(im, str_from(r->policy)),
 			.dest = &d,
 			.way = r->way,
 			.method = str_from(r->method),
@@ -180,7 +180,7 @@ a_decision_names_its_rule_by_file_and_line(void **state)
 	CLEANUP(buf_done) struct buf b = { 0 };
 	const struct image *im = *state;
 	struct dest d = dest_of("bad.wild.test", 443);
-	struct policy_question q = { .policy = image_policy_by_name(im, STR("p")),
+	struct policy_question q = { .may.policy = image_policy_by_name(im, STR("p")),
 				     .dest = &d,
 				     .way = WAY_TLS };
 	struct policy_answer a;
@@ -210,7 +210,7 @@ a_name_is_resolved_if_it_is_allowed_on_some_port(void **state)
 	for (size_t i = 0; i < COUNT_OF(names); i++) {
 		struct dest d = dest_of(names[i].host, 1);
 		struct policy_answer a;
-		policy_judge_name(im, p, &d, &a);
+		policy_judge_name(im, mandate_of(p), &d, &a);
 		assert_int_equal(a.reason, names[i].reason);
 	}
 	assert_true(policy_is_by_name(im, p, STR("db.test.example")));
@@ -335,8 +335,9 @@ each_address_is_judged_before_it_is_dialled(void **state)
 		(void)memccpy(place.country, cases[i].country, '\0',
 			      sizeof place.country);
 		enum status st = policy_address(
-			im, image_policy_by_name(im, str_from(cases[i].policy)), &d,
-			&place, &rule);
+			im,
+			mandate_of(image_policy_by_name(im, str_from(cases[i].policy))),
+			&d, &place, &rule);
 		if (st != cases[i].st)
 			fail_msg("case %zu %s %s: %s", i, cases[i].host, cases[i].addr,
 				 status_code(st));

@@ -136,7 +136,7 @@ a_request_goes_to_the_connector_that_allows_it_or_nowhere(void **state)
 		const struct question *r = &questions[i];
 		struct dest d = dest_of(r->host, r->port);
 		struct policy_question q = {
-			.policy = image_policy_by_name(im, str_from(r->policy)),
+			.may.policy = image_policy_by_name(im, str_from(r->policy)),
 			.dest = &d,
 			.way = r->way,
 			.is_tls = r->is_tls,
@@ -165,7 +165,7 @@ a_filter_that_wants_bytes_makes_no_tunnel(void **state)
 {
 	const struct image *im = *state;
 	struct dest d = dest_of("open.test", 443);
-	struct policy_question q = { .policy = image_policy_by_name(im, STR("p")),
+	struct policy_question q = { .may.policy = image_policy_by_name(im, STR("p")),
 				     .dest = &d,
 				     .way = WAY_TLS,
 				     .needs_bytes = true };
@@ -174,7 +174,7 @@ a_filter_that_wants_bytes_makes_no_tunnel(void **state)
 	policy_judge(im, &q, &a);
 	assert_int_equal(a.action, ACTION_INTERCEPT);
 	d = dest_of("anything.test", 443);
-	q.policy = image_policy_by_name(im, STR("o"));
+	q.may.policy = image_policy_by_name(im, STR("o"));
 	policy_judge(im, &q, &a);
 	assert_int_equal(a.action, ACTION_INTERCEPT);
 	assert_true(a.observed);
@@ -219,9 +219,9 @@ fetch(const struct image *im, const char *connector, const char *host, uint16_t 
 	struct policy_place place = { .addr = &a };
 
 	assert_true(addr_parse(str_from(address), &a));
-	return policy_fetch_address(im,
-				    image_connector_by_name(im, str_from(connector)),
-				    image_policy_by_name(im, STR("p")), &d, &place);
+	return policy_fetch_address(
+		im, image_connector_by_name(im, str_from(connector)),
+		mandate_of(image_policy_by_name(im, STR("p"))), &d, &place);
 }
 
 static void

@@ -24,7 +24,7 @@ ask(const struct image *im, const char *host, struct policy_question *q)
 	struct policy_answer a;
 
 	assert_int_equal(dest_from_host(str_from(host), 443, &d), ST_OK);
-	q->policy = image_policy_by_name(im, STR("p"));
+	q->may.policy = image_policy_by_name(im, STR("p"));
 	q->dest = &d;
 	q->way = WAY_HTTP;
 	q->is_tls = true;

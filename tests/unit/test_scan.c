@@ -85,7 +85,7 @@ made_for(const struct scene *s, const char *policy, const char *id)
 {
 	struct placeholders *p = NULL;
 	const struct who w = { .id = str_from(id),
-			       .policy =
+			       .may.policy =
 				       image_policy_by_name(s->im, str_from(policy)) };
 
 	assert_int_equal(placeholders_new(s->im, &key, &w, &p), ST_OK);

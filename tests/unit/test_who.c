@@ -93,7 +93,7 @@ a_connection_is_known_by_its_source(void **state)
 
 	assert_non_null(w);
 	assert_true(str_eq(w->id, STR("a")));
-	assert_int_equal(w->policy, image_policy_by_name(f->im, STR("q")));
+	assert_int_equal(w->may.policy, image_policy_by_name(f->im, STR("q")));
 	assert_int_equal(w->netns_cookie, 0);
 	assert_ptr_equal(who_by_handle(f->t, w->handle), w);
 	assert_null(who_by_socket(f->t, unknown.accepted));
@@ -210,28 +210,33 @@ an_attached_sandbox_keeps_its_names_and_follows_its_policy(void **state)
 {
 	struct fixture *f = *state;
 	char id[] = "attached";
-	struct who names = { .id = str_from(id), .user = STR("u") };
 	uint32_t handle = HANDLE_ATTACHED + 5;
+	struct who_entry e = { .handle = handle,
+			       .netns_cookie = 12345,
+			       .id = str_from(id),
+			       .user = STR("u"),
+			       .policy = STR("p") };
 
-	assert_int_equal(who_attach(f->t, handle, 12345, &names, STR("p")), ST_OK);
+	assert_int_equal(who_attach(f->t, &e), ST_OK);
 	id[0] = 'X'; /* copied: the caller's bytes may go */
 	const struct who *w = who_by_handle(f->t, handle);
 	assert_true(str_eq(w->id, STR("attached")));
-	assert_int_equal(w->policy, image_policy_by_name(f->im, STR("p")));
+	assert_int_equal(w->may.policy, image_policy_by_name(f->im, STR("p")));
 	assert_int_equal(w->netns_cookie, 12345);
 	assert_ptr_equal(who_by_id(f->t, STR("attached")), w);
-	assert_int_equal(who_attach(f->t, handle + 1, 12345, &names, STR("p")),
-			 ST_CONFLICT);
+	e.handle++;
+	assert_int_equal(who_attach(f->t, &e), ST_CONFLICT);
+	assert_null(who_by_handle(f->t, handle + 1));
 
 	struct image *other = make_image("policies: {z: {allow: []}}\n");
 	assert_int_equal(who_set_image(f->t, other), ST_OK);
-	assert_int_equal(who_by_handle(f->t, handle)->policy, POLICY_NONE);
+	assert_int_equal(who_by_handle(f->t, handle)->may.policy, POLICY_NONE);
 	assert_int_equal(who_set_image(f->t, f->im), ST_OK);
 	image_close(other);
 	who_detach(f->t, handle);
 	who_detach(f->t, handle);
 	assert_null(who_by_handle(f->t, handle));
-	assert_int_equal(who_attach(f->t, handle + 1, 12345, &names, STR("p")), ST_OK);
+	assert_int_equal(who_attach(f->t, &e), ST_OK);
 }
 
 static void
@@ -239,26 +244,111 @@ the_own_namespace_cannot_be_attached(void **state)
 {
 	struct fixture *f = *state;
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct who names = { .id = STR("x") };
+	struct who_entry e = { .handle = HANDLE_ATTACHED,
+			       .netns_cookie = cookie(fd, 71),
+			       .id = STR("x") };
 
-	assert_int_equal(
-		who_attach(f->t, HANDLE_ATTACHED, cookie(fd, 71), &names, STR("p")),
-		ST_BAD_MESSAGE);
-	assert_int_equal(who_attach(f->t, 3, 999, &names, STR("p")), ST_BAD_MESSAGE);
+	assert_int_equal(who_attach(f->t, &e), ST_BAD_MESSAGE);
+	e.netns_cookie = 999;
+	e.handle = 3;
+	assert_int_equal(who_attach(f->t, &e), ST_BAD_MESSAGE);
+	e.handle = HANDLE_ATTACHED;
+	e.netns_cookie = 0; /* and known by nothing at all */
+	assert_int_equal(who_attach(f->t, &e), ST_BAD_MESSAGE);
 	(void)close(fd);
+}
+
+static const struct addr here = { .family = 4, .b = { 127, 0, 0, 8 } };
+
+static void
+one_that_comes_is_known_by_its_sources_until_it_goes(void **state)
+{
+	struct fixture *f = *state;
+	struct pair p = connect_from("127.0.0.8");
+	struct addr sources[] = { here, { .family = 6, .b = { 0xfd, [15] = 1 } } };
+	struct who_entry e = { .handle = HANDLE_ATTACHED + 1,
+			       .id = STR("made"),
+			       .policy = STR("p"),
+			       .sources = sources,
+			       .sources_n = 2 };
+
+	assert_null(who_by_socket(f->t, p.accepted));
+	assert_int_equal(who_attach(f->t, &e), ST_OK);
+	const struct who *w = who_by_socket(f->t, p.accepted);
+	assert_non_null(w);
+	assert_true(str_eq(w->id, STR("made")));
+	assert_int_equal(w->sources_n, 2);
+	assert_null(w->may.narrow);
+	assert_ptr_equal(who_by_addr(f->t, &sources[1]), w);
+
+	/* The same one, with other addresses and less to reach. */
+	struct str less = STR("default deny\nallow a.test\n");
+	uint32_t revision = w->revision;
+	e.sources = &sources[1];
+	e.sources_n = 1;
+	e.narrow = &less;
+	assert_int_equal(who_attach(f->t, &e), ST_OK);
+	assert_ptr_equal(who_by_addr(f->t, &sources[1]), w);
+	assert_non_null(w->may.narrow);
+	assert_int_not_equal(w->revision, revision);
+	assert_null(who_by_socket(f->t, p.accepted));
+
+	who_detach(f->t, e.handle);
+	assert_null(who_by_addr(f->t, &sources[1]));
+	pair_close(&p);
+}
+
+static void
+an_address_has_one_sandbox_and_the_static_one_wins(void **state)
+{
+	struct fixture *f = *state;
+	struct addr sources[] = { here, { .family = 4, .b = { 127, 0, 0, 9 } } };
+	struct who_entry e = { .handle = HANDLE_ATTACHED + 1,
+			       .id = STR("made"),
+			       .policy = STR("p"),
+			       .sources = sources,
+			       .sources_n = 2 };
+
+	assert_int_equal(who_attach(f->t, &e), ST_CONFLICT);
+	assert_null(who_by_addr(f->t, &here));
+	e.sources_n = 1;
+	assert_int_equal(who_attach(f->t, &e), ST_OK);
+	e.handle++;
+	assert_int_equal(who_attach(f->t, &e), ST_CONFLICT);
+	assert_int_equal(who_by_addr(f->t, &here)->handle, HANDLE_ATTACHED + 1);
+
+	/* What can't become what it should is known by nothing. */
+	e.handle--;
+	e.sources = &sources[1];
+	assert_int_equal(who_attach(f->t, &e), ST_CONFLICT);
+	assert_non_null(who_by_handle(f->t, e.handle));
+	assert_null(who_by_addr(f->t, &here));
+	e.sources = sources;
+	assert_int_equal(who_attach(f->t, &e), ST_OK);
+
+	/* A new configuration has that address: it is no longer the other's. */
+	struct image *other =
+		make_image("sandboxes: [{id: s, source: 127.0.0.8, policy: p}]\n"
+			   "policies: {p: {allow: []}}\n");
+	assert_int_equal(who_set_image(f->t, other), ST_OK);
+	assert_true(str_eq(who_by_addr(f->t, &here)->id, STR("s")));
+	assert_int_equal(who_set_image(f->t, f->im), ST_OK);
+	image_close(other);
+	assert_true(str_eq(who_by_addr(f->t, &here)->id, STR("made")));
 }
 
 static void
 all_are_visited_once(void **state)
 {
 	struct fixture *f = *state;
-	struct who names = { .id = STR("x") };
+	struct who_entry e = { .id = STR("x"), .policy = STR("p") };
 	size_t at = 0, n = 0;
 
-	for (uint32_t i = 0; i < 20; i++)
-		assert_int_equal(who_attach(f->t, HANDLE_ATTACHED + i, 1000000 + i,
-					    &names, STR("p")),
-				 ST_OK);
+	for (uint32_t i = 0; i < 20; i++) {
+		e.handle = HANDLE_ATTACHED + i;
+		e.netns_cookie = 1000000 + i;
+		assert_int_equal(who_attach(f->t, &e), ST_OK);
+	}
 	while (who_next(f->t, &at) != NULL)
 		n++;
 	assert_int_equal(n, 22);
@@ -293,6 +383,8 @@ main(void)
 		TEST(one_sandbox_in_a_flood_takes_its_own_grants_away),
 		TEST(an_attached_sandbox_keeps_its_names_and_follows_its_policy),
 		TEST(the_own_namespace_cannot_be_attached),
+		TEST(one_that_comes_is_known_by_its_sources_until_it_goes),
+		TEST(an_address_has_one_sandbox_and_the_static_one_wins),
 		TEST(all_are_visited_once),
 		TEST(what_is_no_inet_socket_is_nobody),
 	};
