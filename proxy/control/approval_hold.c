@@ -56,6 +56,10 @@ read_wish(struct approvals *all, const struct ask_line *line, struct str body,
 
 	if (st != ST_OK)
 		return st;
+	/* No worker of ours lets one pass, and lists of them are JSON. */
+	if (str_has(said.what, '\0') || str_has(said.why, '\0') ||
+	    str_has(said.text, '\0'))
+		return ST_BAD_MESSAGE;
 	if (said.ticket == 0 || !all->who(all->control, line, said.ticket, &w))
 		return ST_NOT_FOUND;
 	w.what = said.what;
