@@ -21,7 +21,7 @@ path_of(struct judge *j, enum risk_kind kind, struct str path)
 static enum status
 moves_of(struct judge *j, const struct jnode *root)
 {
-	const struct jnode *src, *dest;
+	const struct jnode *src = NULL, *dest = NULL;
 	enum status st = root->kind == JTREE_ARRAY ? ST_OK : ST_BAD_JSON;
 
 	for (const struct jnode *it = root->first; st == ST_OK && it != NULL;

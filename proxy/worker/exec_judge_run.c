@@ -91,7 +91,7 @@ plain_members(struct judge *j, const struct jnode *root)
 static enum status
 code_of(struct judge *j, const struct jnode *root)
 {
-	const struct jnode *context, *language, *code;
+	const struct jnode *context = NULL, *language = NULL, *code = NULL;
 	struct risk_question q = { .kind = RISK_CODE };
 	enum status st = judge_member(root, "context", &context);
 
