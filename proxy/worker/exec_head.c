@@ -178,8 +178,9 @@ goes_up(const struct exec_route *r, const struct place_answer *a, const struct f
 		return false;
 	if (is_login(f->name) && !(is_app && a->keeps_login))
 		return false;
-	/* The server behind us knows none; an application may. */
-	if (!is_app && head_same_name(f->name, STR("Idempotency-Key")))
+	/* execd knows neither; an application may. */
+	if (!is_app && (head_same_name(f->name, STR("Idempotency-Key")) ||
+			begins(f->name, "Sec-Fetch-")))
 		return false;
 	return !is_of_events(r, f) && !is_of_terminals(r, f);
 }

@@ -71,7 +71,9 @@ def test_everything_that_ran_is_in_the_ledger(fronted, shelf):
     need(shelf, "python")
     good(sdk(shelf, "python", fronted.url, fronted.key, "--skip", "policy", "pool")["steps"])
     rows = fronted.gate.wait_rows(kind="exec_end", seconds=10)
-    ran = [row["exec"] for row in rows if "command" in row.get("exec", {})]
+    ends = {row["turn"]: row["exec"] for row in rows if "turn" in row}
+    ran = [{**ends.get(row.get("turn", row["id"]), {}), **row["exec"]} for row in fronted.gate.rows(kind="exec")
+           if "command" in row["exec"]]
     first = next(row for row in ran if "echo out" in row["command"])
     assert first["exit"] == 3 and first["stdout"]["bytes"] == 3 and first["stderr"]["bytes"] == 3
     assert all(row["user"] == "alice" and row["agent"] == "coder" for row in rows)

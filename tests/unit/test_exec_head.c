@@ -51,6 +51,7 @@ who_asks_is_read_once(void **state)
 	assert_true(str_eq(asked.task, STR("t")));
 	assert_true(str_eq(asked.reuse, STR("task")));
 	assert_true(str_eq(asked.idempotency, STR("i")));
+	arena_done(&a);
 	head_of(&h, &a, "GET", "/", "Authorization: Basic eDp5");
 	assert_int_equal(exec_head_read(&h, &asked), ST_OK);
 	assert_int_equal(asked.bearer.n, 0);
@@ -167,6 +168,8 @@ what_is_ours_stays_with_us(void **state)
 	assert_false(goes_on(places[0], "Cookie: a=b", true));
 	assert_true(goes_on(places[1], "Idempotency-Key: x", false));
 	assert_false(goes_on(places[0], "Idempotency-Key: x", false));
+	assert_false(goes_on(places[0], "Sec-Fetch-Mode: cors", false));
+	assert_true(goes_on(places[1], "Sec-Fetch-Mode: cors", false));
 	assert_true(goes_on(places[0], "X-Other: x", false));
 	assert_true(goes_on(places[0], "Accept-Encoding: gzip", false));
 	assert_false(goes_on("/sandboxes/s/proxy/44772/pty/p/ws",
