@@ -213,7 +213,7 @@ exec_place(struct exec *e)
 	CLEANUP(buf_done) struct buf b = { 0 };
 	struct turn *t = e->t;
 	struct worker *w = t->c->w;
-	struct str body;
+	struct str body = STR("");
 
 	e->state = EXEC_PLACE;
 	turn_to(t, TURN_OPEN);
