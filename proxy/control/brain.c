@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proxy/base/clock.h"
+#include "proxy/base/enc.h"
 
 uint64_t
 brain_now_s(void)
@@ -210,6 +211,36 @@ brain_line_lost(struct brain *b, const struct ask_line *line)
 
 /* Birth and death. */
 
+static void
+tick(void *ctx)
+{
+	struct brain *b = ctx;
+
+	brain_idle(b);
+	brain_pool(b);
+	if (b->ticks++ % BRAIN_ROUND_TICKS == 0) {
+		brain_reconcile(b);
+		brain_idle_rest(b);
+	}
+	loop_timer_set(&b->tick, BRAIN_TICK_MS);
+}
+
+/* Servers may have other customers: by this label ours are known again. */
+static enum status
+name_gateway(struct brain *b)
+{
+	CLEANUP(buf_done) struct buf text = { 0 };
+	uint8_t secret[BRAIN_SECRET];
+	enum status st = brain_store_secret(b->store, STR("gateway"), secret);
+
+	if (st != ST_OK)
+		return st;
+	buf_init(&text, sizeof b->gateway - 1);
+	enc_put_hex(&text, str_of(secret, sizeof b->gateway / 2));
+	memcpy(b->gateway, text.p, text.len);
+	return text.st;
+}
+
 enum status
 brain_open(struct control *c)
 {
@@ -227,13 +258,22 @@ brain_open(struct control *c)
 	map_init(&b->busy, BRAIN_TICKETS);
 	map_init(&b->endpoints, BRAIN_ENDPOINTS);
 	map_init(&b->down, BRAIN_SERVERS);
+	map_init(&b->idle, BRAIN_TICKETS);
+	map_init(&b->rounds, BRAIN_SERVERS);
+	map_init(&b->warming, BRAIN_SERVERS);
 	c->brain = b;
 	st = keys_open(c, c->store, &c->keys);
 	if (st == ST_OK)
 		st = approvals_open(c, brain_store_db(c->store), who_asks,
 				    &c->approvals);
 	if (st == ST_OK)
+		st = name_gateway(b);
+	if (st == ST_OK) {
+		brain_idle_start(b);
+		loop_timer_init(&b->tick, c->loop, tick, b);
+		loop_timer_set(&b->tick, BRAIN_TICK_MS);
 		return ST_OK;
+	}
 	brain_close(b);
 	return st;
 }
@@ -243,8 +283,12 @@ brain_close(struct brain *b)
 {
 	if (b == NULL)
 		return;
+	loop_timer_clear(&b->tick);
 	brain_turns_close(b);
 	brain_jobs_close(b);
+	brain_rounds_close(b);
+	brain_idle_close(b);
+	brain_pool_close(b);
 	list_each_safe (it, &b->tickets)
 		ticket_end(b, LIST_OF(it, struct brain_ticket, link));
 	brain_endpoints_close(b);

@@ -39,6 +39,8 @@ enum {
 	BRAIN_LOOKS = 8, /* so often a turn waits for jobs of others */
 	BRAIN_CALL_MS = 60000,
 	BRAIN_CREATE_MS = 600000, /* images are pulled meanwhile */
+	BRAIN_TICK_MS = 1000,
+	BRAIN_ROUND_TICKS = 60, /* between looks at what servers have */
 	BRAIN_DOWN_MS =
 		5000, /* a server that didn't answer is asked last for so long */
 };
@@ -60,6 +62,12 @@ struct brain {
 	struct map busy;      /* our id -> struct brain_busy */
 	struct map endpoints; /* our id -> struct brain_endpoints */
 	struct map down;      /* server -> struct brain_down */
+	struct map idle;      /* our id -> struct idle_try */
+	struct map rounds;    /* server -> struct brain_round */
+	struct map warming;   /* name -> struct warming */
+	char gateway[33];     /* this exec.db's own label at servers */
+	struct loop_timer tick;
+	uint64_t ticks;
 };
 
 /* brain.c */
@@ -192,6 +200,7 @@ enum brain_act {
 enum status brain_job(struct brain *b, struct str id, enum brain_act act,
 		      struct brain_wait *wait) MUSTCHECK;
 /* False: no job of it runs. */
+bool brain_job_runs(const struct brain *b, struct str id);
 bool brain_job_wait(struct brain *b, struct str id, struct brain_wait *wait);
 void brain_unwait(struct brain_wait *w);
 void brain_jobs_close(struct brain *b);
@@ -222,9 +231,23 @@ json_t *brain_dress(const struct brain *b, const struct brain_sandbox *box);
 /* What is kept of a create: JSON in the arena; p == NULL: no room. */
 struct str brain_kept_request(struct brain_turn *t, struct str snapshot,
 			      enum exec_tier tier);
+/* What a warm one must have in common with it, if these servers are to run it.  In the
+ * arena; p == NULL: no memory. */
+struct str brain_shape(const struct brain *b, struct arena *a, const struct request *r,
+		       const struct str *servers, size_t n);
 void brain_judge(struct brain_turn *t, const json_t *policy, struct brain_judged *ret);
 struct exec_placing brain_placing(const struct brain_turn *t, const json_t *policy,
 				  enum risk_level risk);
+/* Each second; brain_idle.c, brain_pool.c */
+void brain_idle(struct brain *b);
+void brain_idle_start(struct brain *b); /* once, before anybody is served */
+void brain_pool(struct brain *b);
+void brain_idle_close(struct brain *b);
+void brain_pool_close(struct brain *b);
+/* Each minute, and at the start. */
+void brain_idle_rest(struct brain *b);
+void brain_reconcile(struct brain *b); /* brain_reconcile.c */
+void brain_rounds_close(struct brain *b);
 /* brain_pool.c: a warm one was given away: its labels and its time are set at the server,
  * and another one is made. */
 void brain_warm_claimed(struct brain *b, const struct brain_sandbox *box,
@@ -250,6 +273,7 @@ const char *brain_view_state(enum brain_state st); /* "Running" */
 bool brain_view_take(struct brain *b, struct brain_sandbox *box, const json_t *said);
 /* Labels of ours, the operator's and the caller's, for a server. */
 json_t *brain_labels(const struct brain_turn *t, struct str id, enum exec_tier tier);
+bool brain_labels_forced(json_t *labels, const struct image *im);
 /* Fills pairs for the store from an object of texts; how many. */
 size_t brain_pairs(const json_t *labels, struct brain_pair *pairs, size_t max);
 

@@ -47,7 +47,8 @@ brain_dress(const struct brain *b, const struct brain_sandbox *box)
 	json_t *labels = json_object_get(body, "metadata");
 
 	is_bad = is_bad || !json_is_object(labels) ||
-		 !label_set(labels, "sandgate/id", box->id);
+		 !label_set(labels, "sandgate/id", box->id) ||
+		 !label_set(labels, "sandgate/gateway", str_from(b->gateway));
 	if (policy != NULL) {
 		is_bad = is_bad || json_object_set(body, "networkPolicy", policy) != 0;
 		if (proxy != NULL)
@@ -89,6 +90,35 @@ brain_kept_request(struct brain_turn *t, struct str snapshot, enum exec_tier tie
 	json_decref(image);
 	json_decref(body);
 	return text;
+}
+
+/* Where servers enforce the policy themselves it can't be changed by a claim, so it is a
+ * part of what the sandbox is. */
+static bool
+counts_policy(const struct brain *b, const struct str *servers, size_t n)
+{
+	const struct image *im = b->control->role.image;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct image_exec_server *s =
+			image_exec_server_by_name(im, servers[i]);
+
+		if (s == NULL || s->network.length == 0)
+			return true;
+	}
+	return false;
+}
+
+struct str
+brain_shape(const struct brain *b, struct arena *a, const struct request *r,
+	    const struct str *servers, size_t n)
+{
+	CLEANUP(buf_done) struct buf shape = { 0 };
+
+	buf_init(&shape, REQUEST_SHAPE);
+	request_put_shape(&shape, r, counts_policy(b, servers, n));
+	return shape.st == ST_OK ? arena_copy(a, str_of(shape.p, shape.len))
+				 : (struct str){ NULL, 0 };
 }
 
 /* How sensitive. */

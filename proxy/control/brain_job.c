@@ -88,6 +88,12 @@ brain_making_end(struct brain *b, struct str id)
 }
 
 bool
+brain_job_runs(const struct brain *b, struct str id)
+{
+	return map_get(&b->jobs, id) != NULL;
+}
+
+bool
 brain_job_wait(struct brain *b, struct str id, struct brain_wait *wait)
 {
 	struct brain_job *j = map_get(&b->jobs, id);

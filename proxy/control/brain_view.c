@@ -125,8 +125,8 @@ set_hashed(json_t *labels, const char *key, struct str text)
 	return b.st == ST_OK && label_set(labels, key, str_of(b.p, b.len));
 }
 
-static bool
-set_forced(json_t *labels, const struct image *im)
+bool
+brain_labels_forced(json_t *labels, const struct image *im)
 {
 	const struct image_exec *e = image_exec(im);
 	bool is_done = true;
@@ -158,7 +158,7 @@ brain_labels(const struct brain_turn *t, struct str id, enum exec_tier tier)
 	const struct image *im = t->brain->control->role.image;
 	uint32_t policy = image_exec(im)->policy;
 	size_t n;
-	bool is_done = set_forced(to, im) && set_user(to, &t->owner) &&
+	bool is_done = brain_labels_forced(to, im) && set_user(to, &t->owner) &&
 		       set_hashed(to, "sandgate/id", id) &&
 		       set_hashed(to, "sandgate/agent", str_from(t->who.agent)) &&
 		       set_hashed(to, "sandgate/session", str_from(t->who.session)) &&

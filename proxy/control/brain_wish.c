@@ -82,36 +82,16 @@ find_servers(struct brain_turn *t, struct create *c)
 	return c->servers_n > 0 ? ST_OK : ST_UPSTREAM_UNAVAILABLE;
 }
 
-/* Where servers enforce the policy themselves it can't be changed by a claim, so it is a
- * part of what the sandbox is. */
-static bool
-counts_policy(const struct brain_turn *t, const struct create *c)
-{
-	const struct image *im = t->brain->control->role.image;
-
-	for (size_t i = 0; i < c->servers_n; i++) {
-		const struct image_exec_server *s =
-			image_exec_server_by_name(im, c->servers[i]);
-
-		if (s == NULL || s->network.length == 0)
-			return true;
-	}
-	return false;
-}
-
 static enum status
 set_texts(struct brain_turn *t, struct create *c)
 {
-	CLEANUP(buf_done) struct buf shape = { 0 };
-
-	buf_init(&shape, REQUEST_SHAPE);
-	request_put_shape(&shape, &t->request, counts_policy(t, c));
-	c->shape = arena_copy(&t->arena, str_of(shape.p, shape.len));
+	c->shape =
+		brain_shape(t->brain, &t->arena, &t->request, c->servers, c->servers_n);
 	c->kept = brain_kept_request(t, c->snapshot, c->tier);
 	c->metadata = brain_dump(&t->arena, t->request.metadata);
 	c->kept_policy = c->policy == NULL ? STR("") : brain_dump(&t->arena, c->policy);
-	return shape.st != ST_OK || c->shape.p == NULL || c->kept.p == NULL ||
-			       c->metadata.p == NULL || c->kept_policy.p == NULL
+	return c->shape.p == NULL || c->kept.p == NULL || c->metadata.p == NULL ||
+			       c->kept_policy.p == NULL
 		       ? ST_NOMEM
 		       : ST_OK;
 }

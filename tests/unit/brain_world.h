@@ -535,6 +535,7 @@ world_up_with(void **state, const char *config)
 	w->c.role.bell = w->bell;
 	w->c.store = w->bench.s;
 	assert_int_equal(brain_open(&w->c), ST_OK);
+	loop_timer_clear(&w->c.brain->tick); /* tests say when */
 	w->c.lines[1] = world_line(w, ROLE_WORKER, world_heard, world_lost, &w->worker);
 	w->c.dialer =
 		world_line(w, ROLE_DIALER, world_reach, world_ours_lost, &w->dialer);
