@@ -16,7 +16,7 @@ struct hold {
 };
 
 static void
-answer(struct approvals *all, struct ask_line *line, uint32_t seq,
+answer(const struct control *c, struct ask_line *line, uint32_t seq,
        const struct approval_told *t)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
@@ -27,7 +27,7 @@ answer(struct approvals *all, struct ask_line *line, uint32_t seq,
 	wire_put_str(&b, str_head(t->by, APPROVAL_BY_MAX));
 	enum status st = ask_answer(line, ASK_HOLD, seq, str_of(b.p, b.len), NULL, 0);
 	if (st != ST_OK && st != ST_END)
-		log_error(&all->control->role.log, "HOLD: %s", status_code(st));
+		log_error(&c->role.log, "HOLD: %s", status_code(st));
 }
 
 static void
@@ -35,7 +35,7 @@ end(struct hold *h, const struct approval_told *t)
 {
 	list_remove(&h->link);
 	if (h->line != NULL)
-		answer(h->all, h->line, h->seq, t);
+		answer(h->all->control, h->line, h->seq, t);
 	loop_defer(h->all->control->loop, free, h);
 }
 
@@ -103,7 +103,7 @@ approvals_heard(struct control *c, struct ask_line *line, struct ask_msg *m)
 							: hold(all, line, m) };
 
 	if (told.st != ST_OK)
-		answer(all, line, m->seq, &told);
+		answer(c, line, m->seq, &told);
 }
 
 static void
