@@ -41,14 +41,12 @@ follow_quotes(struct redactor *r, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++) {
 		char c = find_at(r->s, i);
-		if (c == '\n')
+		bool is_mark =
+			find_is_quote(c) && (i == 0 || find_at(r->s, i - 1) != '\\');
+		if (c == '\n' || (is_mark && r->quote == c))
 			r->quote = '\0';
-		else if (!find_is_quote(c) || (i > 0 && find_at(r->s, i - 1) == '\\'))
-			continue;
-		else if (r->quote == '\0')
+		else if (is_mark && r->quote == '\0')
 			r->quote = c;
-		else if (r->quote == c)
-			r->quote = '\0';
 	}
 }
 

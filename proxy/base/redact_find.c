@@ -149,7 +149,7 @@ line_end(struct str s, size_t i)
 struct span
 find_value(struct str s, size_t from, char quote, bool is_line)
 {
-	char before = from > 0 ? find_at(s, from - 1) : '\0';
+	char before = find_at(s, from - 1); /* of 0: behind the end */
 	bool is_raw = from > 1 && find_at(s, from - 2) == '\\';
 	struct span v = { from, from };
 

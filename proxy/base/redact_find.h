@@ -15,7 +15,9 @@ struct span {
 static inline char
 find_at(struct str s, size_t i)
 {
-	return i < s.n ? s.p[i] : '\0';
+	if (i >= s.n)
+		return '\0';
+	return s.p[i];
 }
 
 static inline struct str

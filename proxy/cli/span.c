@@ -30,18 +30,17 @@ span_read(struct str text, uint64_t *ret_s)
 void
 span_shorten(uint64_t s, char ret_text[SPAN_SHORT])
 {
-	enum { MINUTE = 60, HOUR = 3600, DAY = 86400 };
-	uint64_t unit = s >= 2 * DAY      ? DAY
-			: s >= 2 * HOUR   ? HOUR
-			: s >= 2 * MINUTE ? MINUTE
-					  : 1;
-	char letter = unit == DAY      ? 'd'
-		      : unit == HOUR   ? 'h'
-		      : unit == MINUTE ? 'm'
-				       : 's';
+	static const struct {
+		char unit;
+		uint64_t seconds;
+	} units[] = { { 'd', 86400 }, { 'h', 3600 }, { 'm', 60 }, { 's', 1 } };
+	size_t i = 0;
 
+	while (i + 1 < COUNT_OF(units) && s / units[i].seconds < 2)
+		i++;
 	(void)snprintf(ret_text, SPAN_SHORT, "%llu%c",
-		       (unsigned long long)num_min(s / unit, SPAN_MAX), letter);
+		       (unsigned long long)num_min(s / units[i].seconds, SPAN_MAX),
+		       units[i].unit);
 }
 
 bool
