@@ -304,6 +304,31 @@ the_idle_and_the_expired_are_found_and_the_busy_are_not(void **state)
 }
 
 static void
+who_owned_one_is_remembered_for_ninety_days_more(void **state)
+{
+	static const char count[] = "SELECT count(*) FROM owned";
+	enum { DAY = 24 * 3600 };
+	struct bench *b = *state;
+	struct brain_claim c = bench_claim("ann", "");
+	struct brain_sandbox x = bench_take(b, &c, BRAIN_NEW);
+	sqlite3 *db = brain_store_db(b->s);
+
+	assert_int_equal(brain_store_made(b->s, x.id, STR("standard"), STR("u1"), 0),
+			 ST_OK);
+	/* One that is not gone is not forgotten, however old. */
+	assert_int_equal(brain_store_forget(b->s, BENCH_NOW, BENCH_NOW + 1000 * DAY),
+			 ST_END);
+	assert_int_equal(brain_store_gone(b->s, x.id, BENCH_NOW), ST_OK);
+	assert_int_equal(brain_store_forget(b->s, BENCH_NOW, BENCH_NOW + 89 * DAY),
+			 ST_OK);
+	assert_int_equal(brain_store_find_any(b->s, x.id, &b->a, &x), ST_NOT_FOUND);
+	assert_int_equal(bench_number(db, count), 1);
+	assert_int_equal(brain_store_forget(b->s, BENCH_NOW, BENCH_NOW + 91 * DAY),
+			 ST_OK);
+	assert_int_equal(bench_number(db, count), 0);
+}
+
+static void
 an_arena_that_is_full_is_told_and_changes_nothing(void **state)
 {
 	struct bench *b = *state;
@@ -330,6 +355,7 @@ main(void)
 		TEST(a_list_wants_all_pairs_and_the_metadata_of_now),
 		TEST(a_snapshot_is_its_owners),
 		TEST(the_idle_and_the_expired_are_found_and_the_busy_are_not),
+		TEST(who_owned_one_is_remembered_for_ninety_days_more),
 		TEST(an_arena_that_is_full_is_told_and_changes_nothing),
 	};
 
