@@ -86,10 +86,16 @@ check_note(struct str text, struct str secret)
 	CLEANUP(exec_note_done) struct exec_note n;
 	const struct str argv[] = { str_head(text, text.n / 2), text,
 				    str_skip(text, text.n / 2) };
-	const struct exec_file f = { .path = text, .owner = str_head(text, 9) };
+	static const uint8_t hash[EXEC_NOTE_HASH] = { 1 };
+	const struct exec_file f = { .path = text,
+				     .owner = str_head(text, 9),
+				     .hash = text.n % 5 == 0 ? hash : NULL,
+				     .mode = (uint16_t)text.n };
 
 	exec_note_begin(&n, STR("command.run"));
 	exec_note_text(&n, "command", text);
+	if (text.n % 2 == 0)
+		exec_note_list(&n, "env", argv, COUNT_OF(argv));
 	if (text.n % 2 == 0)
 		exec_note_argv(&n, "argv", argv, COUNT_OF(argv));
 	exec_note_files_begin(&n);
@@ -97,6 +103,9 @@ check_note(struct str text, struct str secret)
 		exec_note_file(&n, &f);
 	exec_note_files_end(&n);
 	exec_note_number(&n, "exit", (int64_t)text.n - 10);
+	exec_note_stream(&n, "stdout", text.n, hash);
+	if (text.n % 3 == 0)
+		exec_note_hash(&n, "sha256", hash);
 	struct str s = exec_note_end(&n);
 	need(s.n <= ROW_EXEC_MAX);
 	json_t *v = json_loadb(s.p, s.n, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
