@@ -261,6 +261,7 @@ brain_open(struct control *c)
 	map_init(&b->idle, BRAIN_TICKETS);
 	map_init(&b->rounds, BRAIN_SERVERS);
 	map_init(&b->warming, BRAIN_SERVERS);
+	map_init(&b->vaults, BRAIN_ENDPOINTS);
 	c->brain = b;
 	st = keys_open(c, c->store, &c->keys);
 	if (st == ST_OK)
@@ -289,6 +290,7 @@ brain_close(struct brain *b)
 	brain_rounds_close(b);
 	brain_idle_close(b);
 	brain_pool_close(b);
+	brain_vaults_close(b);
 	list_each_safe (it, &b->tickets)
 		ticket_end(b, LIST_OF(it, struct brain_ticket, link));
 	brain_endpoints_close(b);

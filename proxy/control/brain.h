@@ -64,6 +64,7 @@ struct brain {
 	struct map down;      /* server -> struct brain_down */
 	struct map idle;      /* our id -> struct idle_try */
 	struct map rounds;    /* server -> struct brain_round */
+	struct map vaults;    /* our id -> struct brain_vault */
 	struct map warming;   /* name -> struct warming */
 	char gateway[33];     /* this exec.db's own label at servers */
 	struct loop_timer tick;
@@ -294,6 +295,7 @@ void brain_snapshot(struct brain_turn *t); /* brain_snapshot.c */
 void brain_snapshots(struct brain_turn *t);
 void brain_snapshot_get(struct brain_turn *t);
 void brain_snapshot_delete(struct brain_turn *t);
+void brain_vaults_close(struct brain *b);
 void brain_credentials(struct brain_turn *t); /* brain_credential.c */
 void brain_egress(struct brain_turn *t);      /* brain_egress.c */
 

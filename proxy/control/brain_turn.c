@@ -40,6 +40,9 @@ turn_end(struct brain_turn *t)
 	request_done(&t->request);
 	json_decref(t->body);
 	t->body = NULL;
+	/* The arena's own copy: values of credentials don't lie about in freed memory. */
+	if (t->wish.op == EXEC_OP_VAULT_CREATE || t->wish.op == EXEC_OP_VAULT_PATCH)
+		explicit_bzero((char *)(uintptr_t)t->wish.body.p, t->wish.body.n);
 	if (t->fd >= 0)
 		sock_close_passed(t->fd);
 	t->fd = -1;

@@ -1,0 +1,217 @@
+/* credential-vault of the egress API: values go to the keeper, and only where a connector of the
+ * operator's takes a user's own. */
+#include "proxy/io/vault_op.h"
+#include "tests/unit/brain_world.h"
+
+static const char vault_config[] =
+	"policies: {p: {connectors: [tracker, fixed], allow: []}}\n"
+	"resolver: {servers: [192.0.2.1]}\n"
+	"listeners: [{name: e, kind: opensandbox, address: '127.0.0.1:8090'}]\n"
+	"connectors:\n"
+	"  - {name: tracker, hosts: [tracker.example.test], auth: {kind: bearer, "
+	"secret: "
+	"'users/{user}/tracker'}, allow: [{methods: [GET]}]}\n"
+	"  - {name: fixed, hosts: [fixed.example.test], auth: {kind: bearer, secret: "
+	"fixed}, "
+	"allow: [{methods: [GET]}]}\n"
+	"servers:\n"
+	"  - {name: one, url: 'http://127.0.0.1:8081', key: k/one, tier: standard, "
+	"network: sg, "
+	"endpoints: [127.0.0.0/8]}\n"
+	"exec: {policy: p}\n";
+
+struct vault_log { /* what the keeper was asked */
+	struct ask_line *line;
+	struct ask_line *theirs;
+	char said[512];
+	bool is_there;
+	size_t n;
+};
+
+static struct vault_log *
+vault_log(void)
+{
+	static struct vault_log l;
+
+	return &l;
+}
+
+static void
+keeper_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
+{
+	struct vault_log *l = vault_log();
+	struct vault_ask a;
+	char value[64] = "", answer[64];
+	enum status st = ST_OK;
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	(void)ctx;
+	assert_int_equal(m->ask, ASK_VAULT);
+	assert_int_equal(vault_ask_get(m->body, &a), ST_OK);
+	assert_int_equal(m->fds_n, 1);
+	assert_true(pread(m->fds[0], value, sizeof value - 1, 0) > 0);
+	if (a.op == VAULT_OP_PUT && l->is_there)
+		st = ST_CONFLICT;
+	(void)snprintf(l->said, sizeof l->said, "%s %.*s %.*s %.*s %.*s %s",
+		       vault_op_word(a.op), STR_ARG(a.name), STR_ARG(a.tenant),
+		       STR_ARG(a.connector), STR_ARG(a.user), value);
+	l->n++;
+	l->is_there = true;
+	buf_init(&b, 64);
+	buf_put_u16(&b, (uint16_t)st);
+	wire_put_str(&b, STR("{}"));
+	memcpy(answer, b.p, b.len);
+	assert_int_equal(
+		ask_answer(line, m->ask, m->seq, str_of(answer, b.len), NULL, 0),
+		ST_OK);
+}
+
+static int
+vault_up(void **state)
+{
+	int rc = world_up_with(state, vault_config);
+	struct world *w = *state;
+	struct vault_log *l = vault_log();
+
+	*l = (struct vault_log){ 0 };
+	l->theirs = world_line(w, ROLE_KEEPER, keeper_heard, world_ours_lost, &l->line);
+	w->c.keeper = l->theirs;
+	return rc;
+}
+
+static int
+vault_down(void **state)
+{
+	struct vault_log *l = vault_log();
+
+	ask_line_free(l->line);
+	ask_line_free(l->theirs);
+	return world_down(state);
+}
+
+#define WITH_VAULT(test) cmocka_unit_test_setup_teardown(test, vault_up, vault_down)
+
+#define BODY(host, value)                                                              \
+	"{\"credentials\":[{\"name\":\"c\",\"source\":{\"type\":\"inline\",\"value\":" \
+	"\"" value "\"}}],\"bindings\":[{\"name\":\"b\",\"match\":{\"hosts\":[\"" host \
+	"\"]},\"auth\":{\"type\":\"bearer\",\"credential\":\"c\"}}]}"
+
+static void
+a_value_goes_to_the_keeper_as_the_users_own(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	struct fake_answer *f =
+		world_ask(w, wish_of(ALICE, EXEC_OP_VAULT_CREATE, id,
+				     BODY("tracker.example.test", "s3cr3t")));
+
+	assert_int_equal(f->a.http, 201);
+	assert_string_equal(vault_log()->said,
+			    "put users/alice/tracker blue tracker alice s3cr3t");
+	assert_null(strstr(f->body, "s3cr3t"));
+	f = world_ask(w, wish_of(ALICE, EXEC_OP_VAULT_GET, id, ""));
+	assert_int_equal(f->a.http, 200);
+	assert_non_null(strstr(f->body, "\"sourceType\":\"inline\""));
+	assert_null(strstr(f->body, "s3cr3t"));
+	f = world_ask(w, wish_of(ALICE, EXEC_OP_VAULT_CREATE, id,
+				 BODY("tracker.example.test", "other")));
+	assert_int_equal(f->a.http, 409);
+	/* Replaced: a new version of the same secret. */
+	f = world_ask(
+		w,
+		wish_of(ALICE, EXEC_OP_VAULT_PATCH, id,
+			"{\"expectedRevision\":1,\"credentials\":{\"replace\":[{"
+			"\"name\":"
+			"\"c\",\"source\":{\"type\":\"inline\",\"value\":\"n3w\"}}]},"
+			"\"bindings\":{\"replace\":[{\"name\":\"b\",\"match\":{"
+			"\"hosts\":["
+			"\"tracker.example.test\"]},\"auth\":{\"type\":\"bearer\","
+			"\"credential\":\"c\"}}]}}"));
+	assert_int_equal(f->a.http, 200);
+	assert_string_equal(vault_log()->said, "rotate users/alice/tracker blue   n3w");
+	f = world_ask(
+		w, wish_of(ALICE, EXEC_OP_VAULT_PATCH, id, "{\"expectedRevision\":1}"));
+	assert_int_equal(f->a.http, 409);
+	f = world_ask(w, wish_of(ALICE, EXEC_OP_VAULT_DELETE, id, ""));
+	assert_int_equal(f->a.http, 204);
+	f = world_ask(w, wish_of(ALICE, EXEC_OP_VAULT_GET, id, ""));
+	assert_int_equal(f->a.http, 404);
+	free(id);
+}
+
+static void
+what_no_connector_takes_is_refused_and_kept_nowhere(void **state)
+{
+	static const char *const refused[] = {
+		BODY("other.example.test", "x"),
+		BODY("fixed.example.test", "x"),
+		BODY("*.example.test", "x"),
+		BODY("127.0.0.1", "x"),
+		"{\"credentials\":[{\"name\":\"c\",\"source\":{\"type\":\"inline\","
+		"\"value\":\"x\"}}],"
+		"\"bindings\":[]}",
+		"{\"credentials\":[{\"name\":\"c\",\"source\":{\"type\":\"http\","
+		"\"url\":\"x\"}}],"
+		"\"bindings\":[]}",
+		"{\"credentials\":7}",
+		"{\"credentials\":[],\"bindings\":[{\"name\":\"b\",\"match\":{"
+		"\"hosts\":["
+		"\"tracker.example.test\"]},\"auth\":{\"type\":\"bearer\","
+		"\"credential\":\"c\"}}]}",
+		"{\"credentials\":[{\"name\":\"c\",\"source\":{\"type\":\"inline\","
+		"\"value\":\"x\"}}],"
+		"\"bindings\":[{\"name\":\"b\",\"match\":{\"hosts\":[\"tracker.example."
+		"test\"]},"
+		"\"auth\":{\"type\":\"apiKey\",\"name\":\"x-key\",\"credential\":\"c\"}"
+		"}]}",
+		"{\"credentials\":[{\"name\":\"c\",\"source\":{\"type\":\"inline\","
+		"\"value\":\"x\"}}],"
+		"\"bindings\":[{\"name\":\"b\",\"match\":{\"hosts\":[\"tracker.example."
+		"test\"],"
+		"\"schemes\":[\"http\"]},\"auth\":{\"type\":\"bearer\",\"credential\":"
+		"\"c\"}}]}",
+	};
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+
+	for (size_t i = 0; i < COUNT_OF(refused); i++) {
+		struct fake_answer *f = world_ask(
+			w, wish_of(ALICE, EXEC_OP_VAULT_CREATE, id, refused[i]));
+
+		assert_int_equal(f->a.kind, PLACE_ANSWER);
+		assert_true(f->a.http == 412 || f->a.http == 400);
+	}
+	assert_int_equal(vault_log()->n, 0);
+	assert_int_equal(
+		world_ask(w, wish_of(ALICE, EXEC_OP_VAULT_GET, id, ""))->a.http, 404);
+	free(id);
+}
+
+static void
+without_the_keeper_nothing_is_said_to_be_kept(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+
+	w->c.keeper = NULL;
+	struct fake_answer *f =
+		world_ask(w, wish_of(ALICE, EXEC_OP_VAULT_CREATE, id,
+				     BODY("tracker.example.test", "x")));
+	assert_int_equal(f->a.kind, PLACE_REFUSE);
+	assert_int_equal(f->a.st, ST_NO_KEEPER);
+	assert_int_equal(
+		world_ask(w, wish_of(ALICE, EXEC_OP_VAULT_GET, id, ""))->a.http, 404);
+	free(id);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_VAULT(a_value_goes_to_the_keeper_as_the_users_own),
+		WITH_VAULT(what_no_connector_takes_is_refused_and_kept_nowhere),
+		WITH_VAULT(without_the_keeper_nothing_is_said_to_be_kept),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
