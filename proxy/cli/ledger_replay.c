@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "proxy/base/enc.h"
+#include "proxy/base/num.h"
 #include "proxy/cli/ledger_exec.h"
 
 enum { NAME_MAX_N = 64 };
@@ -26,12 +28,13 @@ row_free(struct replay_row *x)
 void
 replay_done(struct replay *r)
 {
-	list_each_safe (it, &r->steps) {
-		struct replay_step *s = LIST_OF(it, struct replay_step, link);
-		list_each_safe (jt, &s->rows)
-			row_free(LIST_OF(jt, struct replay_row, link));
-		free(s);
-	}
+	for (size_t i = 0; i < r->rows_n; i++)
+		row_free(r->rows[i]);
+	free(r->rows);
+	r->rows = NULL;
+	r->rows_n = 0;
+	list_each_safe (it, &r->steps)
+		free(LIST_OF(it, struct replay_step, link));
 	list_init(&r->steps);
 	map_done(&r->by_turn);
 	map_done(&r->by_approval);
@@ -58,16 +61,20 @@ row_new(uint64_t seq, const struct row *row)
 	return x;
 }
 
-/* Control writes a number, the worker the text that it was told. */
+/* Control writes a number, the worker an id. */
 static struct str
 approval_of(const struct replay_row *x, struct buf *b)
 {
 	const json_t *v = json_object_get(x->exec, "approval");
+	struct str text = ledger_exec_str(x->exec, "approval");
+	uint64_t id = 0;
 
-	if (!json_is_integer(v))
-		return ledger_exec_str(x->exec, "approval");
+	if (json_is_integer(v))
+		id = (uint64_t)json_integer_value(v);
+	else if (!enc_get_id(text, &id))
+		return text;
 	buf_init(b, NAME_MAX_N);
-	buf_putf(b, "%lld", (long long)json_integer_value(v));
+	buf_putf(b, "%llu", (unsigned long long)id);
 	return str_of(b->p, b->len);
 }
 
@@ -117,10 +124,8 @@ join(struct replay *r, struct replay_row *x)
 
 	if (s == NULL)
 		s = step_new(r);
-	if (s == NULL) {
-		row_free(x);
+	if (s == NULL)
 		return ST_NOMEM;
-	}
 	enum status st = map_put(&r->by_turn, turn, s);
 	if (st == ST_OK && approval.n > 0 && x->r.kind == ROW_APPROVAL)
 		st = map_put(&r->by_approval, approval, s);
@@ -128,17 +133,57 @@ join(struct replay *r, struct replay_row *x)
 	return st;
 }
 
+static bool
+grow(struct replay *r)
+{
+	enum { FIRST = 64 };
+	size_t room = r->room == 0 ? FIRST : 2 * r->room;
+
+	if (r->rows_n < r->room)
+		return true;
+	if (r->rows_n == REPLAY_ROWS_MAX)
+		return false;
+	struct replay_row **rows = realloc(r->rows, room * sizeof(struct replay_row *));
+	if (rows == NULL)
+		return false;
+	r->rows = rows;
+	r->room = room;
+	return true;
+}
+
 enum status
 replay_add(struct replay *r, uint64_t seq, const struct row *row)
 {
-	struct replay_row *x = row_new(seq, row);
+	struct replay_row *x = grow(r) ? row_new(seq, row) : NULL;
 
 	if (x == NULL)
 		return ST_NOMEM;
-	if (r->rows_n++ == 0) {
-		r->first_seq = seq;
-		r->begun_us = row->time_us;
-	}
-	r->last_seq = seq;
-	return join(r, x);
+	r->rows[r->rows_n++] = x;
+	r->last_seq = num_max(r->last_seq, seq);
+	return ST_OK;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	const struct replay_row *x = *(struct replay_row *const *)a,
+				*y = *(struct replay_row *const *)b;
+
+	if (x->r.time_us != y->r.time_us)
+		return x->r.time_us < y->r.time_us ? -1 : 1;
+	return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+enum status
+replay_join(struct replay *r)
+{
+	enum status st = ST_OK;
+
+	if (r->rows_n == 0)
+		return ST_OK;
+	qsort(r->rows, r->rows_n, sizeof(struct replay_row *), compare);
+	r->begun_us = r->rows[0]->r.time_us;
+	for (size_t i = 0; i < r->rows_n && st == ST_OK; i++)
+		st = join(r, r->rows[i]);
+	return st;
 }

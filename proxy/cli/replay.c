@@ -304,7 +304,9 @@ read_rows(const char *dir, const struct wish *w, struct replay *all)
 	if (st == ST_OK)
 		st = ledger_each(db, &f, take_row, &t);
 	(void)sqlite3_close(db);
-	return st == ST_OK ? t.st : st;
+	if (st == ST_OK)
+		st = t.st;
+	return st == ST_OK ? replay_join(all) : st;
 }
 
 static int

@@ -1,7 +1,10 @@
 """What ran in a sandbox, from the ledger: `audit --exec`, `replay`, `why`, `sandboxes`."""
 import hashlib
+import http.client
 import json
 import sqlite3
+import threading
+import time
 
 import pytest
 
@@ -34,6 +37,16 @@ def replayed(box, *words, code=0):
     return json.loads(done.stdout)
 
 
+def ended(box, n=1, op="command.run"):
+    """So many of alice's have ended, and it stands in the ledger: rows are stored a moment later."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if len([r for r in box.gate.rows(kind="exec_end", user="alice") if r["exec"]["op"] == op]) >= n:
+            return
+        time.sleep(0.1)
+    raise AssertionError(audit(box))
+
+
 def of(told, op):
     """(start row, end row) of each step with this operation."""
     steps = [[r["row"] for r in s["rows"]] for s in told["steps"]]
@@ -43,7 +56,7 @@ def of(told, op):
 def test_what_ran_is_told_in_order_with_its_end(box):
     assert run(box, "echo one; echo two >&2", cwd="/tmp")[0] == 200
     assert run(box, f"export API_TOKEN={SECRET}\nexit 3")[0] == 200
-    box.gate.wait_rows(2, kind="exec_end", user="alice")
+    ended(box, 2)
     told = replayed(box, box.id)
     assert told["whole"] and told["fits"] and told["sandbox"] == box.id
     (first, first_end), (second, second_end) = of(told, "command.run")
@@ -64,12 +77,12 @@ def test_execution_requests_are_one_line_each_and_chosen_by_who_and_where(box):
     bob = box.user("bob")
     assert run(box, "echo \x1b[2J'é'\n")[0] == 200
     assert run(box, "id", key=bob)[0] == 404
-    box.gate.wait_rows(kind="exec_end", user="alice")
+    ended(box)
     lines = [line for line in audit(box).splitlines() if " command.run " in line and " alice/" in line]
     begun, = [line for line in lines if " allowed " in line]
     assert f" alice/coder {box.id} command.run allowed ok echo \\x1b[2J'é'\\n" in begun
-    ended, = [line for line in lines if " ended " in line]
-    assert " exit=0 " in ended and "stdout=" in ended
+    end, = [line for line in lines if " ended " in line]
+    assert " exit=0 " in end and "stdout=" in end
     assert audit(box, "--user", "alice", "--sandbox", box.id, "--session", "s1").count(" command.run ") == 2
     assert audit(box, "--user", "nobody") == "" and audit(box, "--session", "other") == ""
     assert " bob/- " in audit(box) and " by bob\n" in box.must("replay", box.id)
@@ -81,12 +94,12 @@ def test_execution_requests_are_one_line_each_and_chosen_by_who_and_where(box):
 
 def test_why_tells_what_was_to_run(box):
     assert run(box, "echo a\necho b")[0] == 200
-    row = box.gate.wait_rows(kind="exec_end", user="alice")
+    ended(box)
     begun = [r for r in box.gate.rows(kind="exec") if r["exec"]["op"] == "command.run"][0]
     text = box.must("why", begun["id"])
     assert "Allowed (exec)" in text and "Operation command.run" in text
     assert "          command\n            echo a\n            echo b\n" in text
-    assert "Same turn" in text and "exit=0" in text and row
+    assert "Same turn" in text and "exit=0" in text
 
 
 def test_files_are_told_with_sizes_and_hashes(box):
@@ -94,22 +107,52 @@ def test_files_are_told_with_sizes_and_hashes(box):
     body = (b"--b\r\nContent-Disposition: form-data; name=\"metadata\"; filename=\"m\"\r\nContent-Type: application/json\r\n\r\n"
             b"{\"path\":\"/tmp/a b\",\"mode\":644}\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n"
             + data + b"\r\n--b--\r\n")
-    import http.client
     link = http.client.HTTPConnection(box.authority, timeout=30)
     link.request("POST", f"/v1/sandboxes/{box.id}/proxy/44772/files/upload", body,
                  {"OPEN-SANDBOX-API-KEY": box.key, "Content-Type": "multipart/form-data; boundary=b"})
     assert link.getresponse().status == 200
     link.close()
-    box.gate.wait_rows(kind="exec_end", user="alice")
+    ended(box, 1, "files.upload")
     (_, end), = of(replayed(box, box.id), "files.upload")
     assert end["exec"]["files"] == [{"path": "/tmp/a b", "bytes": 1000, "sha256": hashlib.sha256(data).hexdigest(), "mode": 644}]
     assert "/tmp/a b" in box.must("replay", box.id)
 
 
+def test_who_allowed_it_stands_in_the_step_that_was_allowed(fake, front):
+    standard = fake(gateway=True)
+    roles = [{"token_sha256": hashlib.sha256(b"token-of-bob").hexdigest(), "name": "bob", "role": "approver"}]
+    box = front({"standard": (standard.url, standard.key)}, more={
+        "admin": {"address": "unix:admin.sock", "roles": roles}, "exec": {"approval": "high"},
+        "risk": {"rules": [{"level": "high", "why": "a dangerous word", "command": ["echo"], "args": ["danger*"]}]}})
+    code, made, _ = box.create()
+    assert code == 202, made
+    box.id = made["id"]
+    assert run(box, "echo harmless")[0] == 200
+    got = []
+    thread = threading.Thread(target=lambda: got.append(run(box, "echo danger")), daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 20
+    while not (pending := json.loads(box.must("approvals", "list", "--json"))["approvals"]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    box.gate.env["SANDGATE_ADMIN_TOKEN"] = "token-of-bob"
+    box.must("approvals", "allow", pending[0]["id"])
+    del box.gate.env["SANDGATE_ADMIN_TOKEN"]
+    thread.join(20)
+    assert got and got[0][0] == 200
+    ended(box, 2)
+    steps = [[r["row"] for r in s["rows"]] for s in replayed(box, box.id)["steps"]]
+    step, = [rows for rows in steps if rows[0]["kind"] == "approval"]
+    assert [r["kind"] for r in step] == ["approval", "approval", "exec", "exec_end"]
+    assert (step[1]["exec"]["state"], step[1]["exec"]["by"]) == ("allowed", "bob") and step[2]["exec"]["by"] == "bob"
+    text = box.must("replay", box.id)
+    assert "  approval " in text and "    by bob\n" in text and "    state allowed\n" in text
+    assert " by=bob" in audit(box)
+
+
 def test_a_row_that_was_changed_is_marked(box):
     assert run(box, "echo before")[0] == 200
     assert run(box, "echo after")[0] == 200
-    box.gate.wait_rows(2, kind="exec_end", user="alice")
+    ended(box, 2)
     db = sqlite3.connect(next(box.gate.state.rglob("ledger.db")), timeout=10)
     seq, payload = next((s, p) for s, p in db.execute("SELECT seq, payload FROM rows") if p and b'"command":"echo after"' in p)
     db.execute("UPDATE rows SET payload = ? WHERE seq = ?", (payload.replace(b"echo after", b"echo never"), seq))

@@ -61,12 +61,12 @@ a_beginning_and_an_end_of_one_turn_are_one_step(void **state)
 	add(&all, ROW_EXEC, 101, "{\"op\":\"command.run\",\"command\":\"b\"}");
 	add(&all, ROW_EXEC_END, 101, "{\"op\":\"command.run\",\"exit\":1}");
 	add(&all, ROW_EXEC_END, 100, "{\"op\":\"command.run\",\"exit\":0}");
+	assert_int_equal(replay_join(&all), ST_OK);
 	assert_int_equal(all.steps_n, 2);
 	assert_rows(step_at(&all, 1), "1 4 ");
 	assert_rows(step_at(&all, 2), "2 3 ");
 	assert_int_equal(step_at(&all, 1)->end->seq, 4);
 	assert_int_equal(step_at(&all, 1)->start->seq, 1);
-	assert_int_equal(all.first_seq, 1);
 	assert_int_equal(all.last_seq, 4);
 	assert_int_equal(all.begun_us, BEGUN);
 }
@@ -88,12 +88,44 @@ an_approval_belongs_to_the_first_step_that_names_it(void **state)
 	/* One that was refused. */
 	add(&all, ROW_APPROVAL, 9, "{\"op\":\"code.run\",\"approval\":4}");
 	add(&all, ROW_DENY, 102, "{\"op\":\"code.run\",\"approval\":\"4\"}");
+	assert_int_equal(replay_join(&all), ST_OK);
 	assert_int_equal(all.steps_n, 3);
 	assert_rows(step_at(&all, 1), "1 2 3 4 ");
 	assert_rows(step_at(&all, 2), "5 ");
 	assert_rows(step_at(&all, 3), "6 7 ");
 	assert_int_equal(step_at(&all, 3)->end->seq, 7);
 	assert_int_equal(step_at(&all, 3)->start->seq, 7);
+}
+
+/* Each process has a ring of its own, and they are emptied one after the other. */
+static void
+rows_are_put_in_the_order_of_time(void **state)
+{
+	const struct row rows[] = {
+		{ .kind = ROW_EXEC,
+		  .turn = 1,
+		  .time_us = 30,
+		  .exec = STR("{\"op\":\"b\",\"approval\":\"0000000000003\"}") },
+		{ .kind = ROW_APPROVAL,
+		  .turn = 2,
+		  .time_us = 20,
+		  .exec = STR("{\"op\":\"b\",\"approval\":3}") },
+		{ .kind = ROW_EXEC,
+		  .turn = 3,
+		  .time_us = 10,
+		  .exec = STR("{\"op\":\"a\"}") },
+	};
+	CLEANUP(replay_done) struct replay all;
+
+	(void)state;
+	replay_init(&all);
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		assert_int_equal(replay_add(&all, i + 1, &rows[i]), ST_OK);
+	assert_int_equal(replay_join(&all), ST_OK);
+	assert_rows(step_at(&all, 1), "3 ");
+	assert_rows(step_at(&all, 2), "2 1 ");
+	assert_int_equal(all.begun_us, 10);
+	assert_int_equal(all.last_seq, 3);
 }
 
 static void
@@ -106,6 +138,7 @@ a_step_may_lack_its_beginning_or_its_end(void **state)
 	add(&all, ROW_EXEC_END, 50, "{\"op\":\"command.run\"}");
 	add(&all, ROW_EXEC, 51, "no object");
 	add(&all, ROW_APPROVAL, 52, "{\"op\":\"command.run\",\"approval\":[]}");
+	assert_int_equal(replay_join(&all), ST_OK);
 	assert_int_equal(all.steps_n, 3);
 	assert_null(step_at(&all, 1)->start);
 	assert_null(step_at(&all, 2)->end);
@@ -176,6 +209,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_beginning_and_an_end_of_one_turn_are_one_step),
 		cmocka_unit_test(an_approval_belongs_to_the_first_step_that_names_it),
+		cmocka_unit_test(rows_are_put_in_the_order_of_time),
 		cmocka_unit_test(a_step_may_lack_its_beginning_or_its_end),
 		cmocka_unit_test(nothing_that_ran_moves_the_cursor),
 		cmocka_unit_test(a_row_is_one_line),
