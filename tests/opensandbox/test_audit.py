@@ -2,6 +2,8 @@
 import hashlib
 import http.client
 import json
+import os
+import signal
 import sqlite3
 import threading
 import time
@@ -164,6 +166,27 @@ def test_a_row_that_was_changed_is_marked(box):
     assert not fits[seq] and fits[min(fits)]
     text = box.gate.cli("replay", box.id).stdout
     assert f"DOES NOT FIT (row {seq} of the ledger)" in text and "was changed" in text
+
+
+def test_what_ran_when_its_worker_was_killed_has_its_beginning(box):
+    def serve():
+        try:
+            run(box, "sleep 2; echo late")
+        except (OSError, http.client.HTTPException):
+            pass
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 10
+    while not any("sleep 2" in str(r.get("exec")) for r in box.gate.rows(kind="exec")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for name, pid in box.gate.pids().items():
+        if "worker" in name:
+            os.kill(pid, signal.SIGKILL)
+    thread.join(20)
+    told = replayed(box, box.id)
+    step, = [s for s in told["steps"] if s["rows"][0]["row"]["exec"].get("command") == "sleep 2; echo late"]
+    assert told["fits"] and step["has_start"] and not step["has_end"]
+    assert "no end is told" in box.must("replay", box.id)
 
 
 def test_nothing_of_somebody_who_never_ran_anything(box):
