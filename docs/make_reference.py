@@ -43,16 +43,16 @@ STRUCTURE = """
 is a list of mappings: who may ask what of the gateway, and what they are called in the ledger.
 Without it the user who runs the gateway, root, and whoever has the token of
 .B admin.token_sha256
-may everything, and they have no name of their own.
+may do everything, and they have no name of their own.
 .TP
 .B name
 1 to 128 letters, digits and \\-_.@+:|=~. Nobody decides on what a caller of the same name asked
 for, so callers and people are best named by one scheme.
 .TP
 .B uid
-The number of a local user, who is known by it on the Unix socket. For one who doesn't run the
-gateway the socket can be opened by everybody then, its directory has to let that user through,
-and whoever isn't listed is not heard. Or:
+The number of a local user, who is known by it on the Unix socket. If there is one who doesn't run
+the gateway when it starts, everybody may open the socket, but whoever isn't listed is not heard;
+the directory has to let that user through. Or:
 .TP
 .B token_sha256
 The SHA\\-256 of a token, on either kind of address. On the Unix socket it tells people apart who

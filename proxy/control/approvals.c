@@ -6,6 +6,7 @@
 
 #include "conf/risk.h"
 #include "proxy/base/clock.h"
+#include "proxy/base/num.h"
 #include "proxy/control/approval_in.h"
 #include "proxy/io/exec_note.h"
 
@@ -315,12 +316,21 @@ ask(struct approval *a, const struct approval_wish *w)
 	return ST_OK;
 }
 
-/* Whoever looks at it must see all that isn't secret, and no more: nothing else is kept. */
+/* Whoever looks at it sees what isn't secret, and nothing else is kept; and sees that there
+ * is more.  Workers cut at the same length, at most three octets earlier. */
 static enum status
 put_text(struct buf *b, struct str text)
 {
-	buf_init(b, 2 * APPROVALS_TEXT_MAX + 64);
+	const struct str more =
+		STR("\n[there is more, which is not shown: sha256 is of all of it]");
+	bool is_cut = text.n > APPROVALS_TEXT_MAX - 4;
+
+	buf_init(b, 4 * APPROVALS_TEXT_MAX);
 	redact_put(b, str_head(text, APPROVALS_TEXT_MAX), NULL);
+	if (b->st != ST_OK || (!is_cut && b->len <= APPROVALS_TEXT_MAX))
+		return b->st;
+	b->len = num_min(b->len, APPROVALS_TEXT_MAX - more.n);
+	buf_put(b, more);
 	return b->st;
 }
 
@@ -336,7 +346,7 @@ approvals_begin(struct control *c, const struct approval_wish *wish, approval_fn
 	if (a == NULL)
 		return ST_NOMEM;
 	enum status st = put_text(&text, wish->text);
-	w.text = str_head(str_of(text.p, text.len), APPROVALS_TEXT_MAX);
+	w.text = str_of(text.p, text.len);
 	if (st == ST_OK)
 		st = approval_store_covered(all->store, &w, approvals_now_s(),
 					    &a->cover);

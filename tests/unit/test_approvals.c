@@ -43,6 +43,38 @@ somebody_else_allows_it_once(void **state)
 	assert_int_not_equal(approval_id(begin(s, "bob", 1)), 0);
 }
 
+static bool
+look_for_more(void *ctx, const struct approval_row *r)
+{
+	const char *more = memmem(r->wish.text.p, r->wish.text.n, "there is more", 13);
+
+	assert_true(r->wish.text.n <= APPROVALS_TEXT_MAX);
+	*(bool *)ctx = more != NULL;
+	return true;
+}
+
+static void
+what_is_not_shown_is_said_to_be_there(void **state)
+{
+	struct scene *s = *state;
+	struct approval_wish w = wish_of("bob", 1);
+	struct approval *a = NULL;
+	bool has_more = false;
+	char text[APPROVALS_TEXT_MAX + 10];
+
+	memset(text, 'x', sizeof text);
+	const size_t sizes[] = { APPROVALS_TEXT_MAX - 4, APPROVALS_TEXT_MAX - 3,
+				 APPROVALS_TEXT_MAX, sizeof text };
+	for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+		w.text = str_of(text, sizes[i]);
+		assert_int_equal(approvals_begin(&s->c, &w, on_told, s, &a), ST_OK);
+		assert_int_equal(approval_store_find(s->all->store, approval_id(a),
+						     look_for_more, &has_more),
+				 ST_OK);
+		assert_int_equal(has_more, i > 0);
+	}
+}
+
 static void
 a_denial_is_told(void **state)
 {
@@ -203,6 +235,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(somebody_else_allows_it_once),
 		TEST(a_denial_is_told),
+		TEST(what_is_not_shown_is_said_to_be_there),
 		TEST(nobody_decides_on_their_own_whatever_the_letters),
 		TEST(nobody_in_time_is_a_denial),
 		TEST(who_no_longer_waits_is_not_told),
