@@ -238,3 +238,90 @@ def test_who_says_nothing_whole_is_not_waited_for(w, first):
     s.sendall(first)
     began = time.monotonic()
     assert s.recv(100) == b"" and 0.5 < time.monotonic() - began < 4
+
+
+def test_each_event_is_there_before_the_next_is_sent(w):
+    taken = threading.Semaphore(0)
+    late = []
+
+    def serve(request, sock):
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for i in range(5):
+            data = event(type="stdout", text=str(i))
+            sock.sendall(b"%x\r\n%b\r\n" % (len(data), data))
+            if not taken.acquire(timeout=5):
+                late.append(i)
+        sock.sendall(b"0\r\n\r\n")
+    w.box.serve = serve
+    body = b'{"command":"x"}'
+    s = send(w, f"POST {PROXY}/44772/command HTTP/1.1\nHost: a\nContent-Length: {len(body)}\n\n", body)
+    r = http.client.HTTPResponse(s)
+    r.begin()
+    for i in range(5):
+        assert json.loads(r.readline())["text"] == str(i) and r.readline() == b"\n"
+        taken.release()
+    assert r.read() == b"" and late == []
+
+
+def peak(w):
+    with open(f"/proc/{w.process.pid}/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("VmHWM:"))
+
+
+def test_what_is_large_passes_in_little_memory(w):
+    size, block = 100_000_000, b"z" * 1_000_000
+    got = []
+
+    def serve(request, sock):
+        if request.line.startswith("POST"):
+            want = int(request.names["content-length"]) - len(request.body)
+            while want > 0:
+                want -= len(sock.recv(min(want, 1 << 20)))
+            sock.sendall(ok(b"{}"))
+        else:
+            sock.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n".encode())
+            for _ in range(size // len(block)):
+                sock.sendall(block)
+
+    def talk(conn):
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += conn.recv(65536)
+        head, rest = data.split(b"\r\n\r\n", 1)
+        serve(Request(head, rest, conn), conn)
+        conn.close()
+    w.box.talk = talk
+    before = peak(w)
+    s = send(w, f"GET {PROXY}/44772/files/download?path=/a HTTP/1.1\nHost: a\n\n")
+    r = http.client.HTTPResponse(s)
+    r.begin()
+    while data := r.read(1 << 20):
+        got.append(len(data))
+    assert sum(got) == size
+    head = (b'--B\r\nContent-Disposition: form-data; name="metadata"; filename="m"\r\n\r\n{"path":"/a"}\r\n'
+            b'--B\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n')
+    end = b"\r\n--B--\r\n"
+    s = send(w, f"POST {PROXY}/44772/files/upload HTTP/1.1\nHost: a\nContent-Type: multipart/form-data; boundary=B\n"
+                f"Content-Length: {len(head) + size + len(end)}\n\n", head)
+    for _ in range(size // len(block)):
+        s.sendall(block)
+    s.sendall(end)
+    assert response(s)[0].status == 200
+    assert peak(w) - before < 16 * 1024, "KiB"
+    down, up = w.rows("exec_end", least=2)
+    assert down["exec"]["bytes"] == size and up["exec"]["files"][0]["bytes"] == size
+
+
+def test_a_command_that_is_too_long_to_be_read_is_held_and_one_over_the_bound_is_refused(w):
+    text = json.dumps({"command": "echo " + "a" * 200_000}).encode()
+    s = send(w, f"POST {PROXY}/44772/command HTTP/1.1\nHost: a\nContent-Length: {len(text)}\n\n", text)
+    hold = wait_for(lambda: w.brain.holds)[0]
+    assert hold["level"] == 2 and len(hold["text"]) == 4096
+    w.brain.decide("OK")
+    assert response(s)[0].status == 200
+    assert w.box.requests[0].body == text
+    start = w.rows("exec", least=1)[0]["exec"]
+    assert start["cut"] is True and start["sha256"] and "longer" in start["why"]
+    s = send(w, f"POST {PROXY}/44772/command HTTP/1.1\nHost: a\nContent-Length: 300000\n\n", b"{")
+    r, body = response(s)
+    assert r.status == 413 and json.loads(body)["code"] == "SANDGATE::TOO_BIG"
