@@ -1,6 +1,7 @@
 #include "conf/describe.h"
 
 #include "conf/image_format.h"
+#include "conf/policy.h"
 
 struct member { /* of one rule */
 	const char *key;
@@ -119,8 +120,8 @@ put_rules(struct buf *b, const struct image *im, const struct image_policy *p,
 	}
 }
 
-void
-describe_policy(struct buf *b, const struct image *im, uint32_t policy)
+static void
+put_open(struct buf *b, const struct image *im, uint32_t policy)
 {
 	size_t n = 0;
 	const struct image_policy *p = image_policies(im, &n) + policy;
@@ -133,7 +134,28 @@ describe_policy(struct buf *b, const struct image *im, uint32_t policy)
 	put_rules(b, im, p, false);
 	buf_put(b, STR("],\"deny\":["));
 	put_rules(b, im, p, true);
-	buf_put(b, STR("]}"));
+	buf_putc(b, ']');
+}
+
+void
+describe_policy(struct buf *b, const struct image *im, uint32_t policy)
+{
+	put_open(b, im, policy);
+	buf_putc(b, '}');
+}
+
+void
+describe_mandate(struct buf *b, const struct image *im, struct mandate may)
+{
+	if (may.policy == POLICY_NONE)
+		buf_put(b, STR("{\"name\":null,\"allow\":[],\"deny\":[]"));
+	else
+		put_open(b, im, may.policy);
+	if (may.narrow != NULL) {
+		buf_put(b, STR(",\"narrowed\":"));
+		narrow_put_json(b, may.narrow);
+	}
+	buf_putc(b, '}');
 }
 
 static bool

@@ -10,17 +10,19 @@
 #include "proxy/cli/args.h"
 #include "proxy/cli/cmds.h"
 #include "proxy/cli/config_read.h"
+#include "proxy/cli/narrow_file.h"
 #include "proxy/cli/verdict.h"
 #include "proxy/cli/where.h"
 
 enum { OUT_MAX = 1024 * 1024, RULES_MAX = 50 };
 
 struct explain {
-	const char *config, *sandbox, *policy_name, *method, *url;
+	const char *config, *sandbox, *policy_name, *method, *url, *narrow_file;
 	bool json;
 	const struct image *im;
 	const struct image_sandbox *who; /* NULL with --policy */
 	struct mandate may;
+	struct narrow *narrow; /* NULL: nothing narrows it */
 	struct verdict v;
 	struct buf out;
 	size_t rules;
@@ -28,7 +30,7 @@ struct explain {
 
 static const char usage[] =
 	"usage: sandgate explain [-c FILE] (--sandbox ID | --policy NAME) [-X METHOD] "
-	"[--json] URL\n"
+	"[--narrow FILE] [--json] URL\n"
 	"URL: http://..., https://..., or HOST:PORT for other protocols\n";
 
 static bool
@@ -38,6 +40,7 @@ take_options(int argc, char **argv, struct explain *e)
 		{ 'c', "config", &e->config, NULL },
 		{ 0, "sandbox", &e->sandbox, NULL },
 		{ 0, "policy", &e->policy_name, NULL },
+		{ 0, "narrow", &e->narrow_file, NULL },
 		{ 'X', "method", &e->method, NULL },
 		{ 0, "json", NULL, &e->json },
 	};
@@ -173,6 +176,11 @@ put_who(struct explain *e)
 	} else {
 		buf_put(&e->out, STR("none\n"));
 	}
+	if (e->may.narrow != NULL && e->v.has_dest)
+		buf_putf(&e->out, "narrowed     %s\n",
+			 narrow_judge(e->may.narrow, &e->v.dest) == ST_OK
+				 ? "no: its own rules allow the destination"
+				 : "yes: its own rules refuse the destination");
 }
 
 /* That TLS is ended here, why, and what that takes. */
@@ -381,6 +389,10 @@ explain_json(struct explain *e)
 		put_intercepted_member(e);
 		put_connector_member(e);
 	}
+	if (e->may.narrow != NULL && e->v.has_dest)
+		buf_putf(&e->out, ",\"narrowed\":%s",
+			 narrow_judge(e->may.narrow, &e->v.dest) == ST_OK ? "false"
+									  : "true");
 	put_rule_member(e);
 	if (verdict_is_allowed(&e->v)) {
 		put_member(&e->out, "action",
@@ -402,6 +414,7 @@ explain(struct explain *e)
 
 	if (!find_policy(e))
 		return 2;
+	e->may.narrow = e->narrow;
 	verdict_find(e->im, e->may, str_from(e->method), str_from(e->url), &e->v);
 	buf_init(&e->out, OUT_MAX);
 	if (e->json)
@@ -414,6 +427,20 @@ explain(struct explain *e)
 	if (!is_written)
 		return 2;
 	return verdict_is_allowed(&e->v) ? 0 : 1;
+}
+
+static bool
+read_narrow(struct explain *e)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct str text;
+
+	if (e->narrow_file == NULL)
+		return true;
+	if (!narrow_file_read(e->narrow_file, &b, &text))
+		return false;
+	e->narrow = narrow_new(text);
+	return e->narrow != NULL;
 }
 
 int
@@ -435,6 +462,8 @@ cmd_explain(int argc, char **argv)
 			      "sandgate: no configuration found; say -c FILE\n");
 		return 2;
 	}
+	if (!read_narrow(&e))
+		return 2;
 	if (config_read(&config, buf_cstr(&path)) == ST_OK) {
 		e.im = config.image;
 		code = explain(&e);
@@ -442,5 +471,6 @@ cmd_explain(int argc, char **argv)
 		config_say(&config);
 	}
 	config_done(&config);
+	narrow_free(e.narrow);
 	return code;
 }

@@ -81,7 +81,7 @@ struct control {
 	struct map digests;               /* see digest.h */
 	uint64_t failures_ms;             /* failed logins: start of this second */
 	unsigned failures;
-	struct brain *brain; /* brain.h; NULL: no execution request is served */
+	struct brain *brain;         /* brain.h; NULL: no execution request is served */
 	struct brain_store *store;   /* NULL: exec.db can't be used */
 	struct keys *keys;           /* keys.h; NULL: not opened */
 	struct approvals *approvals; /* approvals.h; the same */
@@ -113,6 +113,11 @@ void api_connector_test(struct admin_conn *a);
 
 /* servers.c */
 void api_servers(struct admin_conn *a);
+
+/* enroll_api.c */
+void api_register(struct admin_conn *a);
+void api_narrow(struct admin_conn *a);
+void api_unregister(struct admin_conn *a);
 
 /* placeholder.c */
 void api_placeholders(struct admin_conn *a);

@@ -145,6 +145,9 @@ sandbox(void *ctx, const struct who *w, bool present)
 	if (!c->is_serving)
 		return; /* attached before we were here: recorded then */
 	row = role_row_begin(&c->role, present ? ROW_ATTACH : ROW_DETACH, w);
+	/* The same one, with other addresses, names or narrowing. */
+	if (present && w->revision > 1)
+		row.detail = STR("changed");
 	st = role_row(&c->role, &row);
 	if (st != ST_OK)
 		log_error(&c->role.log, "ledger row: %s", status_code(st));

@@ -114,17 +114,17 @@ policy_name(const struct control *c, const struct who *w)
 				 : json_null();
 }
 
-/* None of an attached one: it is known by its namespace. */
+/* None of one that is known by its namespace. */
 static json_t *
 sources(const struct control *c, const struct who *w)
 {
 	json_t *all = json_array();
 	const struct image_sandbox *s = image_sandbox_by_id(c->role.image, w->id);
-	size_t n = 0;
+	const struct addr *a = w->sources;
+	size_t n = w->sources_n;
 
-	if (s == NULL || w->handle >= HANDLE_ATTACHED)
-		return all;
-	const struct addr *a = image_sources(c->role.image, s, &n);
+	if (w->handle < HANDLE_ATTACHED && s != NULL)
+		a = image_sources(c->role.image, s, &n);
 	for (size_t i = 0; i < n; i++) {
 		CLEANUP(buf_done) struct buf b = { 0 };
 		struct str out = STR("");
@@ -134,6 +134,20 @@ sources(const struct control *c, const struct who *w)
 			(void)json_array_append_new(all, text(out));
 	}
 	return all;
+}
+
+/* Null: nothing narrows it. */
+static json_t *
+narrowing(const struct who *w)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct str out;
+
+	if (w->may.narrow == NULL)
+		return json_null();
+	buf_init(&b, 2 * NARROW_TEXT_MAX);
+	narrow_put(&b, w->may.narrow);
+	return buf_finish(&b, &out) == ST_OK ? text(out) : json_null();
 }
 
 /* Null: they can't be read. */
@@ -165,6 +179,7 @@ sandboxes_json(const struct control *c)
 		(void)json_object_set_new(one, "session", text(w->session));
 		(void)json_object_set_new(one, "policy", policy_name(c, w));
 		(void)json_object_set_new(one, "source", sources(c, w));
+		(void)json_object_set_new(one, "narrow", narrowing(w));
 		(void)json_object_set_new(one, "trusts_ca", json_boolean(w->trusts_ca));
 		(void)json_object_set_new(one, "attached",
 					  json_boolean(w->handle >= HANDLE_ATTACHED));

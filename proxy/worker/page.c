@@ -53,10 +53,7 @@ put_me(struct turn *t, struct buf *b)
 static void
 put_policy(struct turn *t, struct buf *b)
 {
-	if (t->x.who->may.policy == POLICY_NONE)
-		buf_put(b, STR("{\"name\":null,\"allow\":[],\"deny\":[]}"));
-	else
-		describe_policy(b, t->x.image, t->x.who->may.policy);
+	describe_mandate(b, t->x.image, t->x.who->may);
 	buf_putc(b, '\n');
 }
 

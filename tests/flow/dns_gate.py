@@ -291,5 +291,6 @@ def tell_sandbox(gate, handle, present, cookie=0, name="box"):
     body = struct.pack("!IBQ", handle, present, cookie)
     for text in (name, "carol", "coder", "s3", "p"):
         body += str16(text)
-    gate.role.super.send("SANDBOX", body + b"\0")
+    # no CA, no sources, nothing narrowed
+    gate.role.super.send("SANDBOX", body + b"\0" + b"\0" + b"\0\0\0")
     gate.reload()  # answered in order, so the role knows by now

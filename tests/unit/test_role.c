@@ -152,6 +152,9 @@ tell_sandbox(struct scene *s, uint32_t handle, bool present)
 	wire_put_str(&b, STR(""));
 	wire_put_str(&b, STR("coding"));
 	buf_put_u8(&b, 1);
+	buf_put_u8(&b, 0); /* no sources */
+	buf_put_u8(&b, 0); /* nothing narrowed */
+	wire_put_str(&b, STR(""));
 	tell(s, ASK_SANDBOX, str_of(b.p, b.len), NULL, 0);
 }
 
