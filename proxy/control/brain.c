@@ -135,6 +135,14 @@ who_asks(struct control *c, const struct ask_line *line, uint64_t ticket,
 	return true;
 }
 
+void
+brain_forget(struct brain *b, struct str id)
+{
+	brain_endpoints_forget(b, id);
+	brain_vault_forget(b, id);
+	brain_unbind(b, id);
+}
+
 /* Asks of workers. */
 
 static struct brain_turn *
@@ -221,6 +229,7 @@ tick(void *ctx)
 	if (b->ticks++ % BRAIN_ROUND_TICKS == 0) {
 		brain_reconcile(b);
 		brain_idle_rest(b);
+		brain_bind_all(b);
 	}
 	loop_timer_set(&b->tick, BRAIN_TICK_MS);
 }
@@ -261,6 +270,7 @@ brain_open(struct control *c)
 	map_init(&b->idle, BRAIN_TICKETS);
 	map_init(&b->rounds, BRAIN_SERVERS);
 	map_init(&b->warming, BRAIN_SERVERS);
+	map_init(&b->binds, BRAIN_JOBS);
 	map_init(&b->vaults, BRAIN_ENDPOINTS);
 	c->brain = b;
 	st = keys_open(c, c->store, &c->keys);
@@ -290,6 +300,7 @@ brain_close(struct brain *b)
 	brain_rounds_close(b);
 	brain_idle_close(b);
 	brain_pool_close(b);
+	brain_binds_close(b);
 	brain_vaults_close(b);
 	list_each_safe (it, &b->tickets)
 		ticket_end(b, LIST_OF(it, struct brain_ticket, link));

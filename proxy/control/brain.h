@@ -64,6 +64,7 @@ struct brain {
 	struct map down;      /* server -> struct brain_down */
 	struct map idle;      /* our id -> struct idle_try */
 	struct map rounds;    /* server -> struct brain_round */
+	struct map binds;     /* our id -> struct brain_bind */
 	struct map vaults;    /* our id -> struct brain_vault */
 	struct map warming;   /* name -> struct warming */
 	char gateway[33];     /* this exec.db's own label at servers */
@@ -215,6 +216,17 @@ void brain_turn_job(struct brain_turn *t, enum brain_act act, brain_turn_fn agai
 enum status brain_making_begin(struct brain *b, struct str id) MUSTCHECK;
 void brain_making_end(struct brain *b, struct str id);
 
+/* brain_bind.c: its address is made known to all roles, with what it may reach.  ST_END: there
+ * is nothing to make known.  wait (may be NULL) as of jobs. */
+enum status brain_bind(struct brain *b, struct str id,
+		       struct brain_wait *wait) MUSTCHECK;
+void brain_unbind(struct brain *b, struct str id); /* it isn't there any more */
+void brain_rebind(struct brain *b, struct str id, const json_t *policy);
+void brain_bind_all(struct brain *b); /* each minute */
+void brain_binds_close(struct brain *b);
+/* It is gone: nothing of it is remembered but its row. */
+void brain_forget(struct brain *b, struct str id);
+
 /* A person is no longer asked whether this may be made. */
 void brain_held_drop(struct brain *b, struct str id);
 
@@ -295,6 +307,7 @@ void brain_snapshot(struct brain_turn *t); /* brain_snapshot.c */
 void brain_snapshots(struct brain_turn *t);
 void brain_snapshot_get(struct brain_turn *t);
 void brain_snapshot_delete(struct brain_turn *t);
+void brain_vault_forget(struct brain *b, struct str id);
 void brain_vaults_close(struct brain *b);
 void brain_credentials(struct brain_turn *t); /* brain_credential.c */
 void brain_egress(struct brain_turn *t);      /* brain_egress.c */

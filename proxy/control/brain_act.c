@@ -64,7 +64,7 @@ act_gone(struct brain_job *j)
 {
 	enum status st = brain_store_gone(j->brain->store, j->box.id, brain_now_s());
 
-	brain_endpoints_forget(j->brain, j->box.id);
+	brain_forget(j->brain, j->box.id);
 	if (st != ST_OK)
 		log_error(&j->brain->control->role.log, "exec.db: %s", status_code(st));
 }
@@ -152,6 +152,10 @@ thawed(struct brain_job *j, const struct call_got *got)
 		job_end(j, st, NULL);
 		return;
 	}
+	st = brain_bind(j->brain, j->box.id, NULL);
+	if (st != ST_OK && st != ST_END)
+		log_error(&j->brain->control->role.log, "%s has no way out yet: %s",
+			  j->id, status_code(st));
 	j->box.cost.resume_ms = took(j);
 	set_cost(j);
 	struct brain_call w = { .method = "DELETE",
@@ -227,6 +231,7 @@ frozen(struct brain_job *j)
 					    brain_now_s());
 
 	brain_endpoints_forget(j->brain, j->box.id);
+	brain_unbind(j->brain, j->box.id);
 	if (st == ST_OK) {
 		j->box.cost.pause_ms = took(j);
 		j->box.cost.freed = memory_of(&j->box);

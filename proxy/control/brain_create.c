@@ -19,7 +19,8 @@ create_done(void *state)
 	struct create *c = state;
 
 	json_decref(c->policy);
-	c->policy = NULL;
+	json_decref(c->said);
+	c->policy = c->said = NULL;
 }
 
 /* Others look again. */
@@ -68,6 +69,37 @@ fail(struct brain_turn *t, enum status st, const char *why)
 	set_failed(t);
 	making_over(t);
 	brain_refuse(t, st, str_from(why));
+}
+
+/* Its address is known to all roles before its caller knows of it. */
+
+static void
+bound(void *ctx, enum status st, const struct call_got *got)
+{
+	struct brain_turn *t = ctx;
+	struct create *c = t->state;
+
+	(void)st; /* it reaches nothing until it is: it is tried again */
+	(void)got;
+	answer_made(t, c->said);
+}
+
+static void
+bind_made(struct brain_turn *t, json_t *said)
+{
+	struct create *c = t->state;
+	enum status st;
+
+	c->said = json_incref(said);
+	t->wait.fn = bound;
+	t->wait.ctx = t;
+	st = brain_bind(t->brain, t->box.id, &t->wait);
+	if (st == ST_OK)
+		return;
+	if (st != ST_END)
+		log_error(&t->brain->control->role.log, "%.*s has no way out yet: %s",
+			  STR_ARG(t->box.id), status_code(st));
+	answer_made(t, c->said);
 }
 
 /* Made by a server. */
@@ -124,10 +156,9 @@ made(struct brain_turn *t, json_t *said)
 	t->box.cost.create_ms = loop_now_ms(b->control->loop) - c->since_ms;
 	if (brain_store_cost(b->store, t->box.id, &t->box.cost) != ST_OK)
 		log_error(&b->control->role.log, "exec.db: costs not kept");
-	if (is_forgotten(t)) {
+	if (is_forgotten(t))
 		end_it(t);
-	}
-	answer_made(t, said);
+	bind_made(t, said);
 }
 
 static void
@@ -209,7 +240,7 @@ look_told(struct brain_turn *t, const struct call_got *got)
 		enum status st =
 			brain_store_gone(t->brain->store, t->box.id, brain_now_s());
 
-		brain_endpoints_forget(t->brain, t->box.id);
+		brain_forget(t->brain, t->box.id);
 		if (st == ST_OK)
 			claim(t);
 		else
@@ -290,7 +321,7 @@ warm(struct brain_turn *t)
 	if (brain_store_cost(t->brain->store, t->box.id, &t->box.cost) != ST_OK)
 		log_error(&t->brain->control->role.log, "exec.db: costs not kept");
 	brain_warm_claimed(t->brain, &t->box, t->request.timeout_s);
-	answer_made(t, NULL);
+	bind_made(t, NULL);
 }
 
 /* Held: answered at once as Pending, made when a person allows it. */

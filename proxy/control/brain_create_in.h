@@ -8,6 +8,7 @@
 
 struct create {         /* t->state */
 	json_t *policy; /* the caller's, in the kept form; or NULL */
+	json_t *said;   /* what the server said of it, until that is told; or NULL */
 	struct brain_judged judged;
 	struct exec_placing placing;
 	enum exec_tier tier;

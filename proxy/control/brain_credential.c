@@ -59,6 +59,12 @@ vault_free(struct brain_vault *v)
 }
 
 void
+brain_vault_forget(struct brain *b, struct str id)
+{
+	vault_free(map_take(&b->vaults, id));
+}
+
+void
 brain_vaults_close(struct brain *b)
 {
 	struct str key;
@@ -610,7 +616,7 @@ brain_credentials(struct brain_turn *t)
 	else if (op == EXEC_OP_BINDING_GET)
 		answer_one(t, v->bindings);
 	else if (op == EXEC_OP_VAULT_DELETE) {
-		vault_free(map_take(&t->brain->vaults, t->box.id));
+		brain_vault_forget(t->brain, t->box.id);
 		brain_answer(t, 204, NULL);
 	} else
 		answer_state(t, 200, v);

@@ -76,9 +76,10 @@ keep(struct brain_turn *t)
 				 ? ST_NOMEM
 				 : brain_store_policy(t->brain->store, t->box.id, text);
 
-	if (st == ST_OK)
+	if (st == ST_OK) {
+		brain_rebind(t->brain, t->box.id, c->policy);
 		answer_policy(t, json_incref(c->policy));
-	else
+	} else
 		brain_refuse(t, st, STR(""));
 }
 

@@ -43,7 +43,7 @@ lost(struct brain_turn *t)
 {
 	enum status st = brain_store_gone(t->brain->store, t->box.id, brain_now_s());
 
-	brain_endpoints_forget(t->brain, t->box.id);
+	brain_forget(t->brain, t->box.id);
 	if (st == ST_OK)
 		brain_answer_missing(t);
 	else

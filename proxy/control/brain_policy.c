@@ -312,6 +312,21 @@ netpolicy_hosts(const json_t *policy, struct str *ret_hosts, size_t max)
 	return n;
 }
 
+void
+netpolicy_put_narrow(struct buf *b, const json_t *policy)
+{
+	const json_t *rule;
+	size_t i;
+
+	buf_putf(b, "default %s\n", allows_by_default(policy) ? "allow" : "deny");
+	json_array_foreach(rules_of(policy), i, rule)
+	{
+		buf_put(b, is_allow(rule) ? STR("allow ") : STR("deny "));
+		buf_put(b, target_of(rule));
+		buf_putc(b, '\n');
+	}
+}
+
 /* The operator's. */
 
 /* What a sidecar, which knows names only, must not let through by name. */

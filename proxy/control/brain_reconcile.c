@@ -173,7 +173,7 @@ row_told(struct brain_round *r, const struct call_got *got)
 	    !brain_job_runs(r->brain, box->id)) {
 		if (brain_store_gone(r->brain->store, box->id, brain_now_s()) != ST_OK)
 			log_error(&r->brain->control->role.log, "exec.db: a row stays");
-		brain_endpoints_forget(r->brain, box->id);
+		brain_forget(r->brain, box->id);
 	}
 	next_row(r);
 }

@@ -10,6 +10,7 @@
 #include "proxy/control/approval_in.h"
 #include "proxy/control/brain.h"
 #include "proxy/control/brain_json.h"
+#include "proxy/control/enroll.h"
 #include "proxy/control/key_store.h"
 #include "proxy/control/keys_in.h"
 #include "proxy/io/memfd.h"
@@ -82,6 +83,12 @@ struct world {
 	struct fake_box boxes[BOXES];
 	size_t boxes_n;
 	struct fake_answer answers[ANSWERS];
+	/* Who is known by address. */
+	char enrolled[32], policy[32], user[32], from[64], narrow[256];
+	size_t enrolls, ends;
+	struct who who;
+	enroll_fn enroll_fn;
+	void *enroll_ctx;
 	/* What the servers do. */
 	enum status down[3]; /* one, two, strong: not ST_OK: what calls end with */
 	bool is_held;        /* calls stay open until world_serve() */
@@ -134,6 +141,86 @@ call_cancel(struct call *call)
 		return;
 	free(f->body);
 	*f = (struct fake_call){ 0 };
+}
+
+/* Enrollment. */
+
+static inline void
+world_enrolled(void *ctx)
+{
+	struct world *w = ctx;
+	enroll_fn fn = w->enroll_fn;
+
+	w->enroll_fn = NULL;
+	if (fn != NULL)
+		fn(w->enroll_ctx, ST_OK, 7);
+}
+
+enum status
+enroll_begin(struct control *c, const struct enroll_wish *wish, enroll_fn fn, void *ctx)
+{
+	struct world *w = the_world();
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	buf_init(&b, 64);
+	addr_put(&b, wish->sources);
+	(void)snprintf(w->from, sizeof w->from, "%.*s", (int)b.len, b.p);
+	(void)snprintf(w->enrolled, sizeof w->enrolled, "%.*s", STR_ARG(wish->id));
+	(void)snprintf(w->policy, sizeof w->policy, "%.*s", STR_ARG(wish->policy));
+	(void)snprintf(w->user, sizeof w->user, "%.*s", STR_ARG(wish->user));
+	(void)snprintf(w->narrow, sizeof w->narrow, "%.*s",
+		       wish->narrow == NULL ? 4 : (int)wish->narrow->n,
+		       wish->narrow == NULL ? "NULL" : wish->narrow->p);
+	w->enrolls++;
+	w->enroll_fn = fn;
+	w->enroll_ctx = ctx;
+	loop_defer(c->loop, world_enrolled, w);
+	return ST_OK;
+}
+
+enum status
+enroll_narrow(struct control *c, struct str id, const struct str *narrow, enroll_fn fn,
+	      void *ctx)
+{
+	struct world *w = the_world();
+
+	(void)c;
+	(void)fn;
+	(void)ctx;
+	assert_true(str_eq(id, str_from(w->enrolled)));
+	(void)snprintf(w->narrow, sizeof w->narrow, "%.*s", STR_ARG(*narrow));
+	return ST_OK;
+}
+
+enum status
+enroll_end(struct control *c, struct str id, enroll_fn fn, void *ctx)
+{
+	struct world *w = the_world();
+
+	(void)c;
+	(void)fn;
+	(void)ctx;
+	assert_true(str_eq(id, str_from(w->enrolled)));
+	w->enrolled[0] = '\0';
+	w->ends++;
+	return ST_OK;
+}
+
+void
+enroll_forget(struct control *c, const void *ctx)
+{
+	(void)c;
+	if (the_world()->enroll_ctx == ctx)
+		the_world()->enroll_fn = NULL;
+}
+
+const struct who *
+enroll_find(struct control *c, struct str id)
+{
+	struct world *w = the_world();
+
+	(void)c;
+	return id.n > 0 && str_eq(id, str_from(w->enrolled)) ? &w->who : NULL;
 }
 
 /* The servers. */
@@ -303,6 +390,9 @@ world_serve(struct world *w)
 			got.http = fake_server(w, &f, &said);
 			text = json_dumps(said, 0);
 			got.body = str_from(text);
+			if (strstr(f.target, "/diagnostics/inspect") != NULL)
+				got.body = STR("State: running\nNetwork:\n"
+					       "  sgx: 172.30.0.6\n  sg: 172.30.0.5\n");
 		}
 		json_decref(said);
 		f.fn(f.ctx, &got);

@@ -204,12 +204,45 @@ without_the_keeper_nothing_is_said_to_be_kept(void **state)
 	free(id);
 }
 
+/* The same configuration has a network before which the gateway stands. */
+static void
+a_sandbox_is_known_by_its_address_while_it_lives(void **state)
+{
+	struct world *w = *state;
+	struct fake_answer *f = world_ask(
+		w, wish_of(ALICE, EXEC_OP_SANDBOX_CREATE, "",
+			   "{\"image\":{\"uri\":\"sg/x\"},\"entrypoint\":[\"x\"],"
+			   "\"networkPolicy\":{\"egress\":[{\"action\":\"allow\","
+			   "\"target\":\"a.test\"}]}}"));
+	char id[64];
+
+	assert_int_equal(f->a.http, 202);
+	(void)snprintf(id, sizeof id, "%.60s", world_text(f, NULL, "id"));
+	assert_string_equal(w->enrolled, id);
+	assert_string_equal(w->from, "172.30.0.5");
+	assert_string_equal(w->policy, "p");
+	assert_string_equal(w->user, "alice");
+	assert_string_equal(w->narrow, "default deny\nallow a.test\n");
+	assert_null(strstr(w->last_body, "networkPolicy"));
+	f = world_ask(w, wish_of(ALICE, EXEC_OP_POLICY_SET, id, "{}"));
+	assert_int_equal(f->a.http, 200);
+	assert_string_equal(w->narrow, "default deny\n");
+	/* Super is another one: it is made known again. */
+	w->enrolled[0] = '\0';
+	brain_bind_all(w->c.brain);
+	world_run(w);
+	assert_string_equal(w->enrolled, id);
+	(void)world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_KILL, id, ""));
+	assert_int_equal(w->ends, 1);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_VAULT(a_value_goes_to_the_keeper_as_the_users_own),
 		WITH_VAULT(what_no_connector_takes_is_refused_and_kept_nowhere),
+		WITH_VAULT(a_sandbox_is_known_by_its_address_while_it_lives),
 		WITH_VAULT(without_the_keeper_nothing_is_said_to_be_kept),
 	};
 

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "conf/narrow.h"
 #include "conf/policy.h"
 #include "proxy/control/brain_json.h"
 #include "proxy/control/brain_label.h"
@@ -522,6 +523,28 @@ what_is_narrowed_allows_what_both_allow(void **state)
 }
 
 static void
+a_policy_is_told_to_the_gateway_in_its_own_form(void **state)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	json_t *p = policy_from("{\"defaultAction\":\"allow\",\"egress\":["
+				"{\"action\":\"deny\",\"target\":\"*.x.test\"},"
+				"{\"action\":\"allow\",\"target\":\"10.0.0.0/8\"}]}");
+
+	(void)state;
+	buf_init(&b, 4096);
+	netpolicy_put_narrow(&b, p);
+	assert_true(str_eq(str_of(b.p, b.len),
+			   STR("default allow\ndeny *.x.test\nallow 10.0.0.0/8\n")));
+	assert_true(narrow_is_text(str_of(b.p, b.len)));
+	json_decref(p);
+	p = policy_from("{}");
+	buf_clear(&b);
+	netpolicy_put_narrow(&b, p);
+	assert_true(narrow_is_text(str_of(b.p, b.len)));
+	json_decref(p);
+}
+
+static void
 an_operators_policy_is_told_by_names_and_nothing_finer(void **state)
 {
 	const struct image *im = *state;
@@ -636,6 +659,7 @@ main(void)
 		cmocka_unit_test(labels_are_of_kubernetes_form_and_never_ours),
 		cmocka_unit_test(a_user_is_told_by_a_hash_that_tenants_do_not_share),
 		cmocka_unit_test(a_policy_is_read_into_one_form),
+		cmocka_unit_test(a_policy_is_told_to_the_gateway_in_its_own_form),
 		cmocka_unit_test(the_first_rule_that_meets_wins),
 		cmocka_unit_test(what_is_narrowed_allows_what_both_allow),
 		cmocka_unit_test(

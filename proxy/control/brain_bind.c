@@ -1,0 +1,283 @@
+/*
+ * Sandboxes whose server has a docker network in front of which the gateway stands: each is
+ * known to every role by its address, with the operator's policy and the caller's narrowing.
+ * One that isn't known reaches nothing, so whatever fails here only denies; it is tried again
+ * each minute.
+ *
+ * The address is the server's word, from its diagnostics.  An address that is another
+ * sandbox's is refused (enroll.h), so a server can't give one sandbox the reach of another.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "proxy/control/brain.h"
+#include "proxy/control/brain_json.h"
+#include "proxy/control/brain_policy.h"
+#include "proxy/control/enroll.h"
+
+enum { BIND_ARENA = 1 << 20, TEXT_MAX = 256 * 1024, WALK_ARENA = 4 << 20 };
+
+struct brain_bind { /* one that is on its way */
+	struct brain *brain;
+	struct arena arena;
+	struct brain_sandbox box;
+	struct call *call;
+	struct list waits;
+};
+
+static void
+bind_free(void *ctx)
+{
+	struct brain_bind *x = ctx;
+
+	arena_done(&x->arena);
+	free(x);
+}
+
+static void
+bind_end(struct brain_bind *x, enum status st)
+{
+	struct brain *b = x->brain;
+	struct list *link;
+
+	if (st != ST_OK)
+		log_error(&b->control->role.log, "%.*s has no way out: %s",
+			  STR_ARG(x->box.id), status_code(st));
+	(void)map_take(&b->binds, x->box.id);
+	while ((link = list_pop(&x->waits)) != NULL) {
+		struct brain_wait *w = LIST_OF(link, struct brain_wait, link);
+
+		w->fn(w->ctx, st, NULL);
+	}
+	loop_defer(b->control->loop, bind_free, x);
+}
+
+void
+brain_binds_close(struct brain *b)
+{
+	struct str key;
+	void *value;
+
+	for (size_t at = 0; map_next(&b->binds, &at, &key, &value);) {
+		struct brain_bind *x = value;
+
+		while (list_pop(&x->waits) != NULL)
+			;
+		call_cancel(x->call);
+		enroll_forget(b->control, x);
+		bind_free(x);
+	}
+	map_done(&b->binds);
+}
+
+/* "  NETWORK: ADDRESS", a line of its own. */
+static bool
+read_address(struct str text, struct str network, struct addr *ret_a)
+{
+	while (text.p != NULL) {
+		struct str line = str_trim(str_cut(&text, '\n'));
+
+		if (!str_starts(line, network))
+			continue;
+		line = str_skip(line, network.n);
+		if (str_starts(line, STR(":")) &&
+		    addr_parse(str_trim(str_skip(line, 1)), ret_a))
+			return true;
+	}
+	return false;
+}
+
+/* What is asked for of all that it reaches; NULL: nothing narrower. */
+static const struct str *
+narrow_of(struct brain_bind *x, struct str *text)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	json_t *policy;
+
+	if (x->box.policy.n == 0)
+		return NULL;
+	policy = brain_json_object(x->box.policy);
+	buf_init(&b, NARROW_TEXT_MAX);
+	netpolicy_put_narrow(&b, policy);
+	json_decref(policy);
+	/* One that doesn't fit denies everything. */
+	*text = b.st == ST_OK ? arena_copy(&x->arena, str_of(b.p, b.len)) : STR("");
+	return text;
+}
+
+static void
+enrolled(void *ctx, enum status st, uint32_t handle)
+{
+	(void)handle;
+	bind_end(ctx, st);
+}
+
+static enum status
+enroll(struct brain_bind *x, const struct addr *a)
+{
+	const struct image *im = x->brain->control->role.image;
+	uint32_t index = image_exec(im)->policy;
+	size_t n;
+	const struct image_policy *p = image_policies(im, &n);
+	struct str text = STR("");
+	struct enroll_wish w = { .id = x->box.id,
+				 .user = x->box.on_behalf_of.n > 0 ? x->box.on_behalf_of
+								   : x->box.owner.user,
+				 .agent = x->box.agent,
+				 .session = x->box.session,
+				 .sources = a,
+				 .sources_n = 1,
+				 .narrow = narrow_of(x, &text) };
+
+	if (index >= n)
+		return ST_NO_POLICY;
+	w.policy = image_str(im, p[index].name);
+	return enroll_begin(x->brain->control, &w, enrolled, x);
+}
+
+static const struct image_exec_server *
+networked(const struct brain *b, struct str server)
+{
+	const struct image_exec_server *s =
+		image_exec_server_by_name(b->control->role.image, server);
+
+	return s != NULL && s->network.length > 0 &&
+			       image_exec(b->control->role.image)->policy != POLICY_NONE
+		       ? s
+		       : NULL;
+}
+
+static void
+inspected(void *ctx, const struct call_got *got)
+{
+	struct brain_bind *x = ctx;
+	const struct image_exec_server *s = networked(x->brain, x->box.server);
+	struct addr a;
+	enum status st = got->st;
+
+	x->call = NULL;
+	if (st == ST_OK &&
+	    (s == NULL || got->http != 200 ||
+	     !read_address(str_head(got->body, TEXT_MAX),
+			   image_str(x->brain->control->role.image, s->network), &a)))
+		st = ST_UPSTREAM_BAD;
+	if (st == ST_OK)
+		st = enroll(x, &a);
+	if (st != ST_OK)
+		bind_end(x, st);
+}
+
+static enum status
+inspect(struct brain_bind *x)
+{
+	struct call_wish w = { .connector = x->box.server,
+			       .method = STR("GET"),
+			       .target = brain_target(&x->arena, x->box.upstream,
+						      "/diagnostics/inspect"),
+			       .deadline_ms = BRAIN_CALL_MS,
+			       .answer_max = CALL_ANSWER_MAX };
+
+	return w.target.p == NULL
+		       ? ST_NOMEM
+		       : call_begin(x->brain->control, &w, inspected, x, &x->call);
+}
+
+enum status
+brain_bind(struct brain *b, struct str id, struct brain_wait *wait)
+{
+	struct brain_bind *x = map_get(&b->binds, id);
+	enum status st = ST_OK;
+
+	if (x == NULL) {
+		x = calloc(1, sizeof *x);
+		if (x == NULL)
+			return ST_NOMEM;
+		x->brain = b;
+		list_init(&x->waits);
+		arena_init(&x->arena, BIND_ARENA);
+		st = brain_store_find_any(b->store, id, &x->arena, &x->box);
+		if (st == ST_OK &&
+		    (x->box.state != BRAIN_RUNNING || x->box.owner.user.n == 0 ||
+		     networked(b, x->box.server) == NULL))
+			st = ST_END;
+		if (st == ST_OK)
+			st = map_put(&b->binds, id, x);
+		if (st == ST_OK)
+			st = inspect(x);
+		if (st != ST_OK) {
+			(void)map_take(&b->binds, id);
+			bind_free(x);
+			return st;
+		}
+	}
+	if (wait != NULL)
+		list_append(&x->waits, &wait->link);
+	return ST_OK;
+}
+
+static void
+ignored(void *ctx, enum status st, uint32_t handle)
+{
+	(void)ctx; /* none of it is known any more, or super is gone and all with it */
+	(void)st;
+	(void)handle;
+}
+
+void
+brain_unbind(struct brain *b, struct str id)
+{
+	enum status st = enroll_find(b->control, id) == NULL
+				 ? ST_NOT_FOUND
+				 : enroll_end(b->control, id, ignored, b);
+
+	if (st != ST_OK && st != ST_NOT_FOUND)
+		log_error(&b->control->role.log, "%.*s keeps its address: %s",
+			  STR_ARG(id), status_code(st));
+}
+
+void
+brain_rebind(struct brain *b, struct str id, const json_t *policy)
+{
+	CLEANUP(buf_done) struct buf text = { 0 };
+	struct str narrow;
+	enum status st;
+
+	if (enroll_find(b->control, id) == NULL)
+		return;
+	buf_init(&text, NARROW_TEXT_MAX);
+	netpolicy_put_narrow(&text, policy);
+	narrow = text.st == ST_OK ? str_of(text.p, text.len) : STR("");
+	st = enroll_narrow(b->control, id, &narrow, ignored, b);
+	if (st != ST_OK)
+		log_error(&b->control->role.log, "%.*s keeps its old policy: %s",
+			  STR_ARG(id), status_code(st));
+}
+
+/* Those that should be known and aren't: super is another one, or something failed. */
+void
+brain_bind_all(struct brain *b)
+{
+	struct arena a;
+	struct brain_sandboxes found;
+	struct str last = STR("");
+
+	arena_init(&a, WALK_ARENA);
+	while (brain_store_walk(b->store, BRAIN_BIT(BRAIN_RUNNING), last, &a, &found) ==
+		       ST_OK &&
+	       found.n > 0) {
+		for (size_t i = 0; i < found.n; i++) {
+			const struct brain_sandbox *box = &found.of[i];
+
+			if (networked(b, box->server) == NULL ||
+			    enroll_find(b->control, box->id) != NULL)
+				continue;
+			enum status st = brain_bind(b, box->id, NULL);
+			if (st != ST_OK && st != ST_END)
+				log_error(&b->control->role.log,
+					  "%.*s has no way out: %s", STR_ARG(box->id),
+					  status_code(st));
+		}
+		last = found.of[found.n - 1].id;
+	}
+	arena_done(&a);
+}
