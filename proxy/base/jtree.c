@@ -151,14 +151,19 @@ read_all(struct reader *r, struct str text)
 	}
 }
 
+struct named {
+	const struct jnode *node;
+};
+
 static int
 by_name(const void *a, const void *b)
 {
-	const struct jnode *const *x = a, *const *y = b;
+	const struct jnode *x = ((const struct named *)a)->node;
+	const struct jnode *y = ((const struct named *)b)->node;
 
-	if ((*x)->parent != (*y)->parent)
-		return (*x)->parent < (*y)->parent ? -1 : 1;
-	return str_cmp((*x)->key, (*y)->key);
+	if (x->parent != y->parent)
+		return x->parent < y->parent ? -1 : 1;
+	return str_cmp(x->key, y->key);
 }
 
 /* In the order of the document, without going down by calls. */
@@ -175,17 +180,17 @@ next_of(const struct jnode *n)
 static enum status
 check_names(struct reader *r)
 {
-	const struct jnode **all;
+	struct named *all;
 	size_t n = 0;
 
 	if (r->keys < 2)
 		return ST_OK;
-	all = arena_alloc(r->arena, r->keys * sizeof(const struct jnode *));
+	all = arena_alloc(r->arena, r->keys * sizeof *all);
 	if (all == NULL)
 		return ST_NOMEM;
 	for (const struct jnode *it = r->root; it != NULL; it = next_of(it))
 		if (it->parent != NULL && it->parent->kind == JTREE_OBJECT)
-			all[n++] = it;
+			all[n++].node = it;
 	need(n == r->keys);
 	/* Sorted, not hashed: whoever wrote it can't choose names that take long. */
 	qsort(all, n, sizeof all[0], by_name);

@@ -94,7 +94,7 @@ exec_in_start(struct conn *c)
 		deny_because(c, ST_NOMEM);
 		return;
 	}
-	buf_init(&in->seen, 2 * WORKER_SPACE);
+	buf_init(&in->seen, (size_t)2 * WORKER_SPACE);
 	loop_timer_init(&in->timer, c->w->loop, on_timeout, c);
 	loop_timer_set(&in->timer, worker_option(c->w, OPT_REQUEST_HEAD_TIMEOUT));
 	conn_take(c, &exec_in_owner, in, on_bytes);

@@ -148,7 +148,7 @@ tell(struct judge *j)
 	risk_put_reason(&why, j->im, &out->answer);
 	if (why.st == ST_OK)
 		exec_note_text(&out->note, "why", str_of(why.p, why.len));
-	buf_init(&text, 2 * SPACE_MAX);
+	buf_init(&text, (size_t)2 * SPACE_MAX);
 	redact_put(&text, judge_shown(j, 0), NULL);
 	buf_put(&out->text, str_head(str_of(text.p, text.len), EXEC_TEXT_MAX));
 	return j->text.st != ST_OK ? j->text.st : out->text.st;

@@ -20,11 +20,11 @@ struct exec_judged {
 
 /*
  * Without a body (body.p == NULL) the query alone is looked at.  ST_BAD_JSON,
- * ST_BAD_TARGET; ST_TOO_BIG: too many values.  *j is zeroed, and whatever comes of it the
+ * ST_BAD_TARGET; ST_TOO_BIG: too many values.  *out is zeroed, and whatever comes of it the
  * caller's to end.
  */
 enum status exec_judge(const struct image *im, const struct exec_route *r,
-		       struct str body, struct exec_judged *j) MUSTCHECK;
+		       struct str body, struct exec_judged *out) MUSTCHECK;
 void exec_judged_done(struct exec_judged *j);
 
 #endif

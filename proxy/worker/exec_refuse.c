@@ -18,9 +18,12 @@ put_code(struct buf *b, const struct exec *e, enum status why)
 	buf_putc(b, '"');
 	if (why != ST_KEY_MISSING && why != ST_KEY_INVALID)
 		buf_put(b, STR("SANDGATE::"));
-	for (size_t i = 0; code[i] != '\0' && i < CODE_MAX; i++)
-		buf_putc(b, code[i] >= 'a' && code[i] <= 'z' ? (char)(code[i] - 32)
-							     : code[i]);
+	for (size_t i = 0; code[i] != '\0' && i < CODE_MAX; i++) {
+		char c = code[i];
+		if (c >= 'a' && c <= 'z')
+			c = (char)(c - 'a' + 'A');
+		buf_putc(b, c);
+	}
 	buf_putc(b, '"');
 }
 
