@@ -156,6 +156,10 @@ def part_opensandbox(_):
     return pytest(TESTS / "opensandbox", build("release") / "bin")
 
 
+def part_kubernetes(_):
+    return pytest(TESTS / "kubernetes", build("release") / "bin")
+
+
 def part_fuzz(options):
     folder = build("fuzz")
     more = ["--seconds", options.seconds] if options.seconds else []
@@ -190,7 +194,7 @@ PARTS = {name.removeprefix("part_"): fn for name, fn in list(globals().items()) 
 # One after the other: what waits for a clock is not tried beside what takes the whole
 # machine, or a stall of the machine passes for one of the gateway.
 ORDER = ["unit", "lint", "fuzz", "demo", "flow", "cases", "jail", "separation", "escape", "kill", "clients", "systems",
-         "fresh", "fresh13"]
+         "kubernetes", "fresh", "fresh13"]
 
 
 def one(name, options, rows):

@@ -1,5 +1,6 @@
 """conf/kubernetes against Kubernetes' own schemas, `sandgate check`, and itself."""
 import copy
+import hashlib
 import json
 import subprocess
 
@@ -121,7 +122,7 @@ def test_what_is_mounted_is_there_and_secrets_are_the_gateways(d):
 @pytest.mark.parametrize("name, secret", [("gateway.yaml", "sandgate-vault"), ("sidecar.yaml", "sandgate-sidecar-vault")])
 def test_the_secrets_that_the_configuration_names_are_in_the_secret(name, secret):
     config = yaml.safe_load(config_of(name))
-    named = {c["auth"]["secret"] for c in config["connectors"]} | {s["token"] for s in config["sandboxes"] if "token" in s}
+    named = {c["auth"]["secret"] for c in config["connectors"]}
     assert named == {f"files/{key}" for key in of(name, "Secret", secret)["stringData"]}
 
 
@@ -144,7 +145,9 @@ def test_sandboxes_reach_the_ports_of_the_gateway_and_nothing_else():
     address = service["clusterIP"]
     box, secret = of("sandbox.yaml", "Pod")["spec"], of("sandbox.yaml", "Secret")["stringData"]["proxy"]
     assert config["listeners"][0]["tls"]["names"] == [address] == box["dnsConfig"]["nameservers"]
-    assert secret.endswith(f"@{address}:{kinds['proxy']}") and box["dnsPolicy"] == "None"
+    token = secret.removeprefix("https://demo:").removesuffix(f"@{address}:{kinds['proxy']}")
+    assert hashlib.sha256(token.encode()).hexdigest() == config["sandboxes"][0]["token_sha256"]
+    assert box["dnsPolicy"] == "None"
 
 
 def test_the_sandbox_beside_a_sidecar_starts_behind_the_rules_and_the_gateway():

@@ -1,0 +1,78 @@
+"""What a sandbox beside a sidecar can do: tries it and prints what came of it as JSON.
+
+usage: inside.py GOOD SINK SINK6
+"""
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "flow"))
+from fake_dns import encode_name  # noqa: E402
+
+
+def tried(what, *args):
+    try:
+        return what(*args)
+    except OSError as why:
+        return f"error {why.errno or why}"
+
+
+def get(address, port, host, path):
+    with socket.create_connection((address, port), 10) as s:
+        s.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        answer = b""
+        while more := s.recv(65536):
+            answer += more
+    return answer.decode(errors="replace")
+
+
+def name(address, host):
+    """The response code and the number of answers."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.settimeout(5)
+        s.connect((address, 53))
+        s.send(b"\0\7\1\0\0\1\0\0\0\0\0\0" + encode_name(host) + b"\0\1\0\1")
+        answer = s.recv(2000)
+    return [answer[3] & 15, int.from_bytes(answer[6:8], "big")]
+
+
+def udp(address, port):
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.sendto(b"out", (address, port))
+    return "sent"
+
+
+def raw(kind, *args):
+    socket.socket(kind, *args).close()
+    return "made"
+
+
+def flush():
+    return subprocess.run(["nft", "flush", "ruleset"], capture_output=True, check=False).returncode
+
+
+def main(good, sink, sink6):
+    print(json.dumps({
+        "allowed": tried(get, good, 80, "mirror.example.com", "/debian/x"),
+        "path": tried(get, good, 80, "mirror.example.com", "/other"),
+        "lie": tried(get, sink, 80, "mirror.example.com", "/debian/x"),
+        "host": tried(get, sink, 80, "evil.example.org", "/"),
+        "host6": tried(get, sink6, 80, "evil.example.org", "/"),
+        "port": tried(get, sink, 4444, "mirror.example.com", "/debian/x"),
+        "name": tried(name, sink, "mirror.example.com"),
+        "name6": tried(name, sink6, "mirror.example.com"),
+        "stolen name": tried(name, sink, "secret.evil.example.org"),
+        "udp": [tried(udp, a, p) for a in (sink, sink6) for p in (443, 4444)],
+        "raw": tried(raw, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP),
+        "packet": tried(raw, socket.AF_PACKET, socket.SOCK_RAW, 3),
+        "mark": tried(lambda: socket.socket().setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 1)),
+        "flush": tried(flush),
+        "gateway's user": tried(os.setuid, 65532),
+    }))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
