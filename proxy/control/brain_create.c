@@ -8,9 +8,8 @@
 #include "proxy/control/brain_label.h"
 #include "proxy/control/brain_policy.h"
 
-enum { IDEMPOTENCY_S = 24 * 3600, CLAIMS = 3, HELD_MAX_TEXT = 4096 };
+enum { IDEMPOTENCY_S = 24 * 3600, CLAIMS = 3 };
 
-static void ask_server(struct brain_turn *t);
 static void claim(struct brain_turn *t);
 
 static void
@@ -53,8 +52,8 @@ answer_made(struct brain_turn *t, const json_t *said)
 }
 
 /* The row says why, and its owner's next create is a new one. */
-static void
-set_failed(struct brain_turn *t)
+void
+create_set_failed(struct brain_turn *t)
 {
 	enum status st = brain_store_state(t->brain->store, t->box.id, BRAIN_FAILED,
 					   brain_now_s());
@@ -63,10 +62,10 @@ set_failed(struct brain_turn *t)
 		log_error(&t->brain->control->role.log, "exec.db: %s", status_code(st));
 }
 
-static void
-fail(struct brain_turn *t, enum status st, const char *why)
+void
+create_fail(struct brain_turn *t, enum status st, const char *why)
 {
-	set_failed(t);
+	create_set_failed(t);
 	making_over(t);
 	brain_refuse(t, st, str_from(why));
 }
@@ -148,7 +147,7 @@ made(struct brain_turn *t, json_t *said)
 		return;
 	}
 	if (st != ST_OK) {
-		fail(t, st, "");
+		create_fail(t, st, "");
 		return;
 	}
 	t->box.upstream = upstream;
@@ -173,15 +172,16 @@ create_told(struct brain_turn *t, const struct call_got *got)
 		json_decref(said);
 	} else if (brain_is_unasked(got)) {
 		c->at++;
-		ask_server(t);
+		create_make(t);
 	} else if (got->st != ST_OK || got->http < 400) {
 		/* The server may have it: what carries our id and is no sandbox of ours is
 		 * ended when servers' lists are compared. */
-		fail(t,
-		     got->st == ST_UPSTREAM_TIMEOUT ? got->st : ST_UPSTREAM_UNAVAILABLE,
-		     status_code(got->st));
+		create_fail(t,
+			    got->st == ST_UPSTREAM_TIMEOUT ? got->st
+							   : ST_UPSTREAM_UNAVAILABLE,
+			    status_code(got->st));
 	} else {
-		set_failed(t);
+		create_set_failed(t);
 		making_over(t);
 		brain_answer_got(t, got);
 	}
@@ -204,8 +204,8 @@ body_for(struct brain_turn *t)
 	return text;
 }
 
-static void
-ask_server(struct brain_turn *t)
+void
+create_make(struct brain_turn *t)
 {
 	struct create *c = t->state;
 	struct brain_call w = { .method = "POST",
@@ -213,14 +213,15 @@ ask_server(struct brain_turn *t)
 				.deadline_ms = BRAIN_CREATE_MS };
 
 	if (c->at >= c->servers_n) {
-		fail(t, ST_UPSTREAM_UNAVAILABLE, "no server of the tier takes it");
+		create_fail(t, ST_UPSTREAM_UNAVAILABLE,
+			    "no server of the tier takes it");
 		return;
 	}
 	t->box.server = c->servers[c->at];
 	w.server = t->box.server;
 	w.body = body_for(t);
 	if (w.body.p == NULL)
-		fail(t, ST_NOMEM, "");
+		create_fail(t, ST_NOMEM, "");
 	else
 		brain_call(t, &w, create_told);
 }
@@ -313,7 +314,7 @@ warm(struct brain_turn *t)
 					   brain_now_s());
 
 	if (st != ST_OK) {
-		fail(t, st, "");
+		create_fail(t, st, "");
 		return;
 	}
 	t->box.state = BRAIN_RUNNING;
@@ -322,71 +323,6 @@ warm(struct brain_turn *t)
 		log_error(&t->brain->control->role.log, "exec.db: costs not kept");
 	brain_warm_claimed(t->brain, &t->box, t->request.timeout_s);
 	bind_made(t, NULL);
-}
-
-/* Held: answered at once as Pending, made when a person allows it. */
-
-static void
-held_told(void *ctx, const struct approval_told *told)
-{
-	struct brain_turn *t = ctx;
-	enum status st = brain_making_begin(t->brain, t->box.id);
-	struct create *c = t->state;
-
-	t->approval = NULL;
-	t->was_held = true;
-	if (told->st != ST_OK) {
-		set_failed(t);
-		brain_refuse(t, told->st, STR(""));
-	} else if (st != ST_OK) {
-		fail(t, st, "");
-	} else {
-		c->is_making = true;
-		c->since_ms = loop_now_ms(t->brain->control->loop);
-		ask_server(t);
-	}
-}
-
-static void
-hold(struct brain_turn *t)
-{
-	struct create *c = t->state;
-	struct approval_wish w = {
-		.tenant = str_from(t->who.tenant),
-		.user = str_from(t->who.user),
-		.agent = str_from(t->who.agent),
-		.on_behalf_of = str_from(t->who.on_behalf_of),
-		.session = str_from(t->who.session),
-		.sandbox = t->box.id,
-		.what = STR("create"),
-		.text = str_head(c->kept, HELD_MAX_TEXT),
-		.why = c->judged.why,
-		.level = (uint8_t)c->judged.answer.level,
-	};
-	unsigned n = sizeof w.hash;
-	enum status st;
-
-	st = EVP_Digest(c->kept.p, c->kept.n, w.hash, &n, EVP_sha256(), NULL) == 1
-		     ? approvals_begin(t->brain->control, &w, held_told, t,
-				       &t->approval)
-		     : ST_NOMEM;
-	if (st != ST_OK) {
-		fail(t, st, "");
-		return;
-	}
-	brain_answer_early(t, 202, brain_view(&t->box, NULL));
-}
-
-void
-brain_held_drop(struct brain *b, struct str id)
-{
-	list_each_safe (it, &b->turns) {
-		struct brain_turn *t = LIST_OF(it, struct brain_turn, link);
-
-		if (t->approval != NULL && str_eq(t->box.id, id))
-			brain_refuse(t, ST_CONFLICT,
-				     STR("it was ended before it was made"));
-	}
 }
 
 /* The claim. */
@@ -432,17 +368,17 @@ claimed(struct brain_turn *t, enum brain_claimed how)
 		return;
 	}
 	if (t->box.state == BRAIN_PENDING) {
-		hold(t);
+		create_hold(t);
 		return;
 	}
 	st = brain_making_begin(t->brain, t->box.id);
 	c->is_making = st == ST_OK;
 	if (st != ST_OK)
-		fail(t, st, "");
+		create_fail(t, st, "");
 	else if (how == BRAIN_WARM)
 		warm(t);
 	else
-		ask_server(t);
+		create_make(t);
 }
 
 static void

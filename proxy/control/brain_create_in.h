@@ -28,4 +28,13 @@ struct create {         /* t->state */
 enum status create_wish(struct brain_turn *t, struct create *c,
 			struct buf *why) MUSTCHECK;
 
+/* brain_create.c: the servers are asked, one after the other. */
+void create_make(struct brain_turn *t);
+void create_set_failed(struct brain_turn *t);
+/* The row says so, others look again, and the turn ends. */
+void create_fail(struct brain_turn *t, enum status st, const char *why);
+
+/* brain_hold.c */
+void create_hold(struct brain_turn *t);
+
 #endif
