@@ -8,7 +8,11 @@
 #include "proxy/control/brain_label.h"
 #include "proxy/control/brain_policy.h"
 
-enum { IDEMPOTENCY_S = 24 * 3600, CLAIMS = 3 };
+enum {
+	IDEMPOTENCY_S = 24 * 3600,
+	CLAIMS = 3,
+	SLACK_S = 5, /* of a time that is long enough */
+};
 
 static void claim(struct brain_turn *t);
 
@@ -229,14 +233,55 @@ create_make(struct brain_turn *t)
 /* What a claim gave. */
 
 static void
+extended(struct brain_turn *t, const struct call_got *got)
+{
+	struct create *c = t->state;
+	json_t *said = NULL;
+	uint64_t expires_s = 0;
+
+	brain_server_told(t->brain, t->box.server, got);
+	if (brain_got_object(got, &said) &&
+	    brain_time_read(brain_json_text(said, "expiresAt"), &expires_s) &&
+	    brain_store_expires(t->brain->store, t->box.id, expires_s) == ST_OK)
+		(void)json_object_set(c->said, "expiresAt",
+				      json_object_get(said, "expiresAt"));
+	json_decref(said);
+	/* If not, it lives as long as it did, which the answer says. */
+	answer_made(t, c->said);
+}
+
+/* Whoever asks for a sandbox of ten minutes doesn't get what is left of another's. */
+static void
+extend(struct brain_turn *t)
+{
+	struct create *c = t->state;
+	uint64_t until_s = brain_now_s() + t->request.timeout_s;
+	struct brain_call w = { .server = t->box.server, .method = "POST" };
+	json_t *body;
+
+	if (t->box.expires_s == 0 || t->box.expires_s + SLACK_S >= until_s) {
+		answer_made(t, c->said);
+		return;
+	}
+	body = json_object();
+	(void)json_object_set_new(body, "expiresAt", brain_time_json(until_s));
+	w.target = brain_target(&t->arena, t->box.upstream, "/renew-expiration");
+	w.body = brain_dump(&t->arena, body);
+	json_decref(body);
+	brain_call(t, &w, extended);
+}
+
+static void
 look_told(struct brain_turn *t, const struct call_got *got)
 {
+	struct create *c = t->state;
 	json_t *said = NULL;
 
 	brain_server_told(t->brain, t->box.server, got);
 	if (brain_got_object(got, &said)) {
-		answer_made(t, said);
-		json_decref(said);
+		json_decref(c->said);
+		c->said = said;
+		extend(t);
 	} else if (got->st == ST_OK && got->http == 404) {
 		enum status st =
 			brain_store_gone(t->brain->store, t->box.id, brain_now_s());

@@ -223,6 +223,17 @@ a_session_finds_its_sandbox_again(void **state)
 	wish.session = STR("s1");
 	wish.reuse = STR("none");
 	assert_string_not_equal(world_text(world_ask(w, wish), NULL, "id"), first);
+	/* It lives as long as the last one who asked for it wants. */
+	wish.reuse = STR("");
+	uint64_t before = bench_get(&w->bench, str_from(first)).expires_s;
+	assert_int_equal(world_ask(w, wish)->a.http, 202);
+	assert_int_equal(bench_get(&w->bench, str_from(first)).expires_s, before);
+	assert_int_equal(
+		brain_store_expires(w->bench.s, str_from(first), brain_now_s() + 20),
+		ST_OK);
+	assert_int_equal(world_ask(w, wish)->a.http, 202);
+	assert_true(bench_get(&w->bench, str_from(first)).expires_s >
+		    brain_now_s() + 500);
 	/* Paused meanwhile: it is woken. */
 	wish.reuse = STR("session");
 	(void)world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_PAUSE, first, ""));
