@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,14 @@ PROXY = "http://198.18.0.1:3128"
 
 CONFIG = """\
 state_dir: {folder}/state
+listeners:
+  - {{name: exec, kind: opensandbox, address: "127.0.0.1:{exec}"}}
+servers:
+  - {{name: hands, url: "{hands}", key: opensandbox/hands, endpoints: ["127.0.0.0/8"]}}
+exec:
+  policy: coding
+  warm:
+    - {{name: python, size: 1, image: "demo/python:1", entrypoint: [tail, -f, /dev/null], limits: {{cpu: "1", memory: 256Mi}}}}
 resolver: {{servers: ["127.0.0.1:{dns}"]}}
 upstream_tls: {{ca_file: {folder}/ca.pem}}
 connectors:
@@ -33,7 +42,7 @@ policies:
   coding:
     connectors: [tracker]
     allow:
-      - {{hosts: [static.example.test, api.example.test], ports: [{https}], addresses: ["127.0.0.0/8"]}}
+      - {{hosts: [static.example.test, api.example.test, packages.example.test], ports: [{https}], addresses: ["127.0.0.0/8"]}}
       - {{hosts: [api.example.test], ports: [{http}], methods: [GET], paths: ["/v1/**"], addresses: ["127.0.0.0/8"]}}
 """
 
@@ -41,7 +50,7 @@ policies:
 class Demo:
     def __init__(self, folder):
         self.folder, self.bad, self.config = folder, 0, folder / "sandgate.yaml"
-        self.https = self.http = None  # ports of the little internet
+        self.https = self.http = self.exec = self.hands = None  # ports of the little internet, and of OpenSandbox's part
         self.env = {**os.environ, "CURL_CA_BUNDLE": str(folder / "ca.pem"), "GIT_SSL_CAINFO": str(folder / "ca.pem"),
                     "SSL_CERT_FILE": str(folder / "ca.pem"), "GIT_TERMINAL_PROMPT": "0",
                     "PATH": f"{BIN}:{os.environ['PATH']}"}
@@ -172,6 +181,50 @@ def books(d):
     return rows
 
 
+def first(what, seconds=30):
+    """The first true value, or the last one."""
+    end = time.monotonic() + seconds
+    while not (found := what()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return found
+
+
+def hands(d):
+    """An agent framework's way in: OpenSandbox's API, with the gateway as its server."""
+    d.say("12. execution: the server's key goes into the vault, a caller gets a key of sandgate's own, a sandbox is warm")
+    d.show(["sandgate", "vault", "put", "opensandbox/hands", "-c", d.config], typed=d.hands["key"], holds=["version 1"])
+    d.show(["sandgate", "servers", "-c", d.config], holds=["hands"])
+    key = d.show(["sandgate", "keys", "add", "-c", d.config, "--user", "alice", "--agent", "coder", "--quiet"]).strip()
+    first(lambda: "warm" in subprocess.run(["sandgate", "sandboxes", "-c", d.config], env=d.env, text=True,
+                                           capture_output=True).stdout)
+    d.show(["sandgate", "sandboxes", "-c", d.config], holds=["warm"])
+    d.say("13. an agent works in it; what is risky waits for a person, who is somebody else")
+    words = [sys.executable, str(HERE / "agent.py"), f"http://127.0.0.1:{d.exec}", key,
+             f"https://tracker.example.test:{d.https}"]
+    agent = subprocess.Popen(words, env=d.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    held = first(lambda: json.loads(subprocess.run(["sandgate", "approvals", "list", "-c", d.config, "--json"], env=d.env,
+                                                   text=True, capture_output=True).stdout or "{}").get("approvals"), 60)
+    if held:
+        d.show(["sandgate", "approvals", "list", "-c", d.config], holds=["rm -rf /var/lib/demo-data"])
+        d.show(["sandgate", "approvals", "allow", str(held[0]["id"]), "-c", d.config, "--note", "demo data"])
+    try:
+        said = agent.communicate(timeout=60)[0]
+    except subprocess.TimeoutExpired:
+        agent.kill()
+        said = agent.communicate()[0]
+    print(said.replace(key, "sgk_..."), flush=True)
+    if agent.returncode != 0 or not held:
+        d.bad += 1
+        print(f"!! NOT AS EXPECTED: the agent's exit {agent.returncode}, held {bool(held)}", flush=True)
+    box = next((w for w in said.split() if w.startswith("sb-")), "sb-none")
+    d.say("14. the replay: what ran there, in order, who allowed it, and that the ledger still says what it said")
+    time.sleep(0.5)
+    d.show(["sandgate", "replay", "-c", d.config, box], holds=["6 * 7", "pip install", "rm -rf", "demo data"])
+    if d.hands["key"] in said:
+        d.bad += 1
+        print("!! the server's key was shown")
+
+
 def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="sandgate-demo-"))
     folder.chmod(0o755)
@@ -182,8 +235,16 @@ def main():
         started.append(subprocess.Popen([sys.executable, HERE / "internet.py", folder]))
         wait_for(folder / "ready.json", "the little internet")
         ready = json.loads((folder / "ready.json").read_text())
-        d.config.write_text(CONFIG.format(folder=folder, **ready))
         d.https, d.http = ready["https"], ready["http"]
+        # Which index a sandbox installs from is the operator's to say; one of the caller's own choice is asked about.
+        started.append(subprocess.Popen([sys.executable, HERE / "hands.py", folder, d.config],
+                                        env={**d.env, "PIP_INDEX_URL": f"https://packages.example.test:{d.https}/simple/",
+                                             "PIP_CERT": str(folder / "ca.pem")}))
+        wait_for(folder / "hands.json", "what plays a server of OpenSandbox")
+        d.hands = json.loads((folder / "hands.json").read_text())
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            d.exec = probe.getsockname()[1]
+        d.config.write_text(CONFIG.format(folder=folder, exec=d.exec, hands=d.hands["url"], **ready))
         d.say("0. the configuration is checked, the gateway starts")
         print(d.config.read_text())
         d.show(["sandgate", "check", "-c", d.config])
@@ -197,7 +258,8 @@ def main():
         ways(d)
         company(d)
         books(d)
-        d.say("12. status")
+        hands(d)
+        d.say("15. status")
         d.show(["sandgate", "status", "-c", d.config])
     finally:
         for p in reversed(started):

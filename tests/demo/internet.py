@@ -4,8 +4,9 @@
 usage: internet.py DIR    writes DIR/ca.pem, DIR/token, DIR/ready.json, DIR/hits.json (on change)
 
 Names: static.example.test 127.0.0.11, api.example.test 127.0.0.12, evil.example.test
-127.0.0.13, and tracker.example.test 127.0.0.14, a company system that wants the token as
-Authorization: Bearer; HTTPS on 8443 and HTTP on 8080, or on free ports where those are taken.
+127.0.0.13, tracker.example.test 127.0.0.14, a company system that wants the token as
+Authorization: Bearer, and packages.example.test 127.0.0.15, an index with one package for pip;
+HTTPS on 8443 and HTTP on 8080, or on free ports where those are taken.
 Every connection and every query is counted.
 """
 import http.server
@@ -19,10 +20,12 @@ import struct
 import subprocess
 import sys
 import threading
+import zipfile
 
 NAMES = {"static.example.test": "127.0.0.11", "api.example.test": "127.0.0.12", "evil.example.test": "127.0.0.13",
-         "tracker.example.test": "127.0.0.14"}
-COMPANY = "tracker.example.test"
+         "tracker.example.test": "127.0.0.14", "packages.example.test": "127.0.0.15"}
+COMPANY, INDEX = "tracker.example.test", "packages.example.test"
+WHEEL = "greeting-1.0-py3-none-any.whl"
 HTTPS, HTTP = 8443, 8080
 
 
@@ -80,7 +83,7 @@ def handler(name, folder, hits):
 
         def do_GET(self):
             hits.add(f"{name} GET")
-            if self.path.startswith("/git/"):
+            if self.path.startswith("/git/") or name == INDEX:
                 return super().do_GET()
             body = f"hello from {name}\n".encode()
             self.send_response(200)
@@ -100,6 +103,19 @@ def handler(name, folder, hits):
             pass
 
     return Origin
+
+
+def index(folder):
+    """A simple index (PEP 503) with one pure package."""
+    place = folder / "www/simple/greeting"
+    place.mkdir(parents=True)
+    (place / "index.html").write_text(f'<!DOCTYPE html><a href="{WHEEL}">{WHEEL}</a>\n')
+    info = "greeting-1.0.dist-info/"
+    with zipfile.ZipFile(place / WHEEL, "w") as wheel:
+        wheel.writestr("greeting.py", "def hello():\n    return 'hello from a package'\n")
+        wheel.writestr(info + "METADATA", "Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n")
+        wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\nGenerator: demo\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(info + "RECORD", f"greeting.py,,\n{info}METADATA,,\n{info}WHEEL,,\n{info}RECORD,,\n")
 
 
 def tracker(folder, hits):
@@ -175,6 +191,7 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     hits = Hits(folder / "hits.json")
     certificates(folder)
+    index(folder)
     (folder / "token").write_text("demo-" + secrets.token_hex(16))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "origin.pem", folder / "origin.key")

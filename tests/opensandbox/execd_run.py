@@ -73,6 +73,8 @@ def lines_of(pipe, kind, events, log=None):
 class Command:
     """One process in a group of its own."""
 
+    box = []  # words before every command: what boxes it, where no container does
+
     def __init__(self, ident, body):
         self.ident, self.text = ident, body.get("command") or ""
         self.argv = body.get("argv") or ["/bin/bash", "-c", self.text]
@@ -85,7 +87,7 @@ class Command:
         who = {"user": body.get("uid"), "group": body.get("gid")}
         env = {**os.environ, **{k: str(v) for k, v in (body.get("envs") or {}).items()}}
         self.process = subprocess.Popen(
-            self.argv, cwd=body.get("cwd") or None, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            [*self.box, *self.argv], cwd=body.get("cwd") or None, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, start_new_session=True, **{k: v for k, v in who.items() if v is not None})
         threading.Thread(target=self._watch, daemon=True).start()
 
