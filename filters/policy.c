@@ -4,6 +4,21 @@
  */
 #include "filters/filter.h"
 
+/* The dialer asked it of each address before it connected; what narrows the sandbox may have
+ * changed since.  Of a parent proxy the address isn't the host's: then this may end what
+ * could begin anew, which is the better error. */
+static bool
+is_narrowed_away(const struct exchange *x)
+{
+	struct dest there;
+
+	if (x->address[0] == '\0' || x->action == ACTION_CONNECTOR)
+		return false;
+	return dest_from_authority(str_from(x->address), 0, &there) != ST_OK ||
+	       dest_is_name(&there) ||
+	       narrow_judge_address(x->who->may.narrow, x->dest, &there.addr) != ST_OK;
+}
+
 static enum verdict
 judge(struct exchange *x)
 {
@@ -28,6 +43,13 @@ judge(struct exchange *x)
 	x->observed = a.observed;
 	x->judged = x->generation;
 	x->judged_revision = x->who->revision;
+	if (a.action != ACTION_DENY && x->who->may.narrow != NULL &&
+	    is_narrowed_away(x)) {
+		x->action = ACTION_DENY;
+		x->reason = ST_NARROWED;
+		x->rule = RULE_NONE;
+		return VERDICT_DENY;
+	}
 	return a.action == ACTION_DENY ? VERDICT_DENY : VERDICT_NEXT;
 }
 

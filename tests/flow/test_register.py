@@ -11,6 +11,7 @@ import pytest
 
 from conftest import wait_for
 from fake_dns import encode_name
+from test_connector_whole import HOST as COMPANY, SECRET, Whole
 from test_tunnel import config as tunnel_config, echo, origin, read_head, read_refusal, secure  # noqa: F401
 
 HERE, THERE, DEMO = "127.0.0.9", "127.0.0.10", "127.0.0.7"
@@ -185,6 +186,7 @@ def test_another_narrowing_closes_what_it_forbids_and_nothing_else(gate, origin)
     assert ask_dns(g, "ok.example.test") == (0, 1)
     assert g.admin("POST", "/v1/narrow", {"id": "box", "narrow": "default deny\nallow too.example.test\n"})[0] == 200
     assert is_closed(gone)
+    assert g.wait_rows(kind="tunnel_end")[0]["code"] == "policy_changed"
     echo(stays)
     echo(other)
     assert code(g, origin) == "narrowed" and ask_dns(g, "ok.example.test") == (NXDOMAIN, 0)
@@ -193,6 +195,56 @@ def test_another_narrowing_closes_what_it_forbids_and_nothing_else(gate, origin)
     assert g.admin("POST", "/v1/narrow", {"id": "box", "narrow": None})[0] == 200
     assert code(g, origin) == "200"
     assert g.admin("POST", "/v1/narrow", {"id": "none", "narrow": None})[0] == 404
+
+
+def test_a_tunnel_to_an_address_that_is_denied_now_is_closed(gate, origin):
+    g = world(gate, origin)
+    assert register(g, narrow="default allow\n")[0] == 200
+    t = tunnel(g, origin)
+    assert g.admin("POST", "/v1/narrow", {"id": "box", "narrow": "default allow\ndeny 10.0.0.0/8\n"})[0] == 200
+    echo(t)
+    assert g.admin("POST", "/v1/narrow", {"id": "box", "narrow": "default allow\ndeny 127.0.0.0/8\n"})[0] == 200
+    assert is_closed(t)
+
+
+@pytest.fixture
+def whole(gate, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    for parent in (folder, *list(folder.parents)[:2]):
+        parent.chmod(0o755)
+    w = Whole(gate, folder)
+    w.config["sandboxes"][0]["source"] = DEMO
+    assert w.g.reload(w.config)[0] == 200
+    yield w
+    w.system.close()
+
+
+def test_a_connectors_host_is_narrowed_too_and_its_websockets_end(whole):
+    g = whole.g
+
+    def ask():
+        return whole.curl("/api/x", "--interface", HERE).stdout
+
+    assert register(g, trusts_ca=True)[0] == 200
+    assert " 200" in ask() and whole.seen() == ["Bearer " + SECRET]
+    assert g.admin("POST", "/v1/narrow", {"id": "box", "narrow": f"default deny\nallow {COMPANY}\n"})[0] == 200
+    assert " 200" in ask()  # where the connector calls is none of the sandbox's names
+    s = connect(g.proxy)
+    s.sendall(("CONNECT %s:443 HTTP/1.1\r\nHost: %s:443\r\n\r\n" % (COMPANY, COMPANY)).encode())
+    assert s.recv(65536).startswith(b"HTTP/1.1 200")
+    s = ssl.create_default_context(cafile=whole.ca).wrap_socket(s, server_hostname=COMPANY)
+    s.sendall(("GET /api/ws HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+               "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n" % COMPANY).encode())
+    assert b" 101 " in s.recv(65536)
+    before = len(whole.seen())
+    assert g.admin("POST", "/v1/narrow", {"id": "box", "narrow": f"default allow\ndeny {COMPANY}\n"})[0] == 200
+    s.settimeout(5)
+    try:
+        while s.recv(65536):
+            pass
+    except (ssl.SSLError, ConnectionError):
+        pass
+    assert "narrowed" in ask() and len(whole.seen()) == before
 
 
 def test_registered_again_it_is_what_was_said_last(gate, origin):
