@@ -235,6 +235,8 @@ decode(struct buf *b, struct str text)
 	for (size_t i = 0; i < text.n; i++) {
 		char c = text.p[i];
 
+		if (c == '\0')
+			return false;
 		if (c == '+') {
 			buf_putc(b, ' ');
 		} else if (c != '%') {

@@ -83,7 +83,9 @@ holds_only(const json_t *object, const char *texts, const char *flags,
 		buf_init(&word, 256);
 		buf_putf(&word, " %s ", json_object_iter_key(it));
 		name = buf_cstr(&word);
-		if (name == NULL || strlen(name) < 3)
+		/* One word: "name mountPath" is none of the list's. */
+		if (name == NULL || strlen(name) < 3 ||
+		    strchr(json_object_iter_key(it), ' ') != NULL)
 			return false;
 		bool is_known = (strstr(texts, name) != NULL &&
 				 (json_is_string(v) || json_is_null(v))) ||
