@@ -39,6 +39,7 @@ enum {
 	BRAIN_LOOKS = 8, /* so often a turn waits for jobs of others */
 	BRAIN_CALL_MS = 60000,
 	BRAIN_CREATE_MS = 600000, /* images are pulled meanwhile */
+	BRAIN_ENDPOINT_S = 60,    /* an endpoint is asked for again after this */
 	BRAIN_TICK_MS = 1000,
 	BRAIN_ROUND_TICKS = 60, /* between looks at what servers have */
 	BRAIN_DOWN_MS =
@@ -315,6 +316,7 @@ void brain_egress(struct brain_turn *t);      /* brain_egress.c */
 /* brain_endpoint.c: where a server says that a port of a sandbox answers. */
 struct brain_endpoint {
 	uint16_t port, at_port; /* asked for; where it is */
+	uint64_t since_s;       /* when the server said so */
 	struct str host, prefix;
 	struct place_field fields[PLACE_FIELDS];
 	size_t fields_n;

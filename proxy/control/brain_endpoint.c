@@ -218,7 +218,7 @@ enum status
 brain_endpoint_take(struct brain *b, const struct brain_sandbox *box, uint16_t port,
 		    const json_t *said)
 {
-	struct brain_endpoint e = { .port = port };
+	struct brain_endpoint e = { .port = port, .since_s = brain_now_s() };
 	enum status st;
 
 	if (!read_text(brain_json_text(said, "endpoint"), &e) ||

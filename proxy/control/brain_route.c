@@ -138,6 +138,8 @@ granting_done(void *state)
 	g->turn = NULL; /* the dialer's answer frees it */
 }
 
+static void exec_again(struct brain_turn *t);
+
 static void
 route(struct brain_turn *t)
 {
@@ -150,6 +152,10 @@ route(struct brain_turn *t)
 	struct place_answer a = { 0 };
 	enum status st;
 
+	if (e == NULL && ++t->looks <= BRAIN_LOOKS) {
+		exec_again(t); /* forgotten while the dialer was told */
+		return;
+	}
 	if (e == NULL || t->line == NULL) {
 		brain_refuse(t, ST_CONFLICT, STR("it was changed meanwhile"));
 		return;
@@ -272,6 +278,11 @@ brain_exec(struct brain_turn *t)
 	}
 	if (brain_turn_wait(t, exec_again))
 		return;
+	/* It may have been started anew by another hand, on other ports. */
+	if (e != NULL && e->since_s + BRAIN_ENDPOINT_S < brain_now_s()) {
+		brain_endpoints_forget(t->brain, t->box.id);
+		e = NULL;
+	}
 	if (t->box.state != BRAIN_RUNNING)
 		brain_turn_job(t, BRAIN_RESUME, exec_again);
 	else if (e != NULL)
