@@ -9,13 +9,15 @@ credentials_of(struct worker *w, struct limit *l, const struct who *who)
 	struct role_self *r = &w->role;
 	struct placeholders *made = NULL;
 
-	if (l->placeholders != NULL && l->placeholders_for == r->generation)
+	if (l->placeholders != NULL && l->placeholders_for == r->generation &&
+	    l->placeholders_revision == who->revision)
 		return l->placeholders;
 	if (placeholders_new(r->image, &r->shapes, who, &made) != ST_OK)
 		return NULL;
 	placeholders_free(l->placeholders);
 	l->placeholders = made;
 	l->placeholders_for = r->generation;
+	l->placeholders_revision = who->revision;
 	return made;
 }
 

@@ -32,6 +32,7 @@ struct limit {
 	/* See credentials.h; of which generation they are. */
 	struct placeholders *placeholders;
 	uint64_t placeholders_for;
+	uint32_t placeholders_revision; /* of the sandbox */
 };
 
 enum { LIMIT_STRANGERS = 256 };

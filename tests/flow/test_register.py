@@ -245,6 +245,13 @@ def test_a_connectors_host_is_narrowed_too_and_its_websockets_end(whole):
     except (ssl.SSLError, ConnectionError):
         pass
     assert "narrowed" in ask() and len(whole.seen()) == before
+    # Those that use its credential know it again too.
+    assert g.admin("POST", "/v1/narrow", {"id": "box", "narrow": f"default deny\nallow {COMPANY}\n"})[0] == 200
+    for role in [r for r in g.pids() if r.startswith(("connector", "keeper"))]:
+        old = g.pids()[role]
+        os.kill(old, signal.SIGKILL)
+        wait_for(lambda: g.pids()[role] not in (0, old))
+    wait_for(lambda: " 200" in ask())
 
 
 def test_registered_again_it_is_what_was_said_last(gate, origin):
