@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Everything `./dev test` runs, part by part, with one table at the end.
 
-usage: run.py [PART ...] [--seconds N]     no part: all of them but `long`
+usage: run.py [PART ...] [--seconds N]     no part: all of them but `agents` and `long`
 
 A part either RAN (with its result) or is ABSENT with the reason.  Under CI=true only
 what no fresh machine could have may be absent; a part that failed fails the run.
@@ -167,6 +167,10 @@ def part_opensandbox(options):
 
 def part_kubernetes(_):
     return pytest(TESTS / "kubernetes", build("release") / "bin")
+
+
+def part_agents(_):
+    return pytest(TESTS / "agents", build("release") / "bin")
 
 
 def part_fuzz(options):
