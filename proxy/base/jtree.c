@@ -166,9 +166,8 @@ by_name(const void *a, const void *b)
 	return str_cmp(x->key, y->key);
 }
 
-/* In the order of the document, without going down by calls. */
-static const struct jnode *
-next_of(const struct jnode *n)
+const struct jnode *
+jtree_next(const struct jnode *n)
 {
 	if (n->first != NULL)
 		return n->first;
@@ -188,7 +187,7 @@ check_names(struct reader *r)
 	all = arena_alloc(r->arena, r->keys * sizeof *all);
 	if (all == NULL)
 		return ST_NOMEM;
-	for (const struct jnode *it = r->root; it != NULL; it = next_of(it))
+	for (const struct jnode *it = r->root; it != NULL; it = jtree_next(it))
 		if (it->parent != NULL && it->parent->kind == JTREE_OBJECT)
 			all[n++].node = it;
 	need(n == r->keys);

@@ -28,6 +28,9 @@ struct jnode {
 enum status jtree_read(struct arena *a, struct str text,
 		       const struct jnode **ret_root) MUSTCHECK;
 
+/* What comes behind n, in the order of the document, also what is in it; NULL: nothing. */
+const struct jnode *jtree_next(const struct jnode *n);
+
 /* *ret_node: the member of this name, NULL when there is none or o is no object.
  * ST_BAD_JSON: another name there may be taken for it. */
 enum status jtree_get(const struct jnode *o, struct str name,

@@ -7,6 +7,7 @@
 enum {
 	NAMES_MAX = 256, /* of variables, paths and commands that a row may list */
 	SPACE_MAX = 64 * 1024,
+	JUDGE_ARGV_MAX = 1024,
 };
 
 struct names {
@@ -37,6 +38,8 @@ enum status judge_member(const struct jnode *o, const char *name,
 
 /* exec_judge_run.c: command, argv, code: whatever of them is there is run. */
 enum status judge_run(struct judge *j, const struct jnode *root) MUSTCHECK;
+/* exec_judge_mcp.c: what an MCP server is started with, or asked for.  Other routes: ST_OK. */
+enum status judge_mcp(struct judge *j, const struct jnode *root) MUSTCHECK;
 /* Commands that execd runs before, and besides, what a sandbox is for. */
 enum status judge_lifecycle(struct judge *j, const struct jnode *root) MUSTCHECK;
 

@@ -2,20 +2,20 @@
 #include "proxy/base/num.h"
 #include "proxy/worker/exec_judge_in.h"
 
-enum { ARGV_MAX = 1024 };
+enum { ENVS_MAX = 512 };
 
 /* One command; false: not all of its parts are strings. */
 static bool
 argv_of(struct judge *j, const struct jnode *n, struct risk_question *q)
 {
-	struct str *argv = arena_alloc(&j->tree, ARGV_MAX * sizeof *argv);
+	struct str *argv = arena_alloc(&j->tree, JUDGE_ARGV_MAX * sizeof *argv);
 
 	if (argv == NULL)
 		return false;
 	q->kind = RISK_ARGV;
 	q->argv = argv;
 	for (const struct jnode *it = n->first; it != NULL; it = it->next) {
-		if (it->kind != JTREE_STRING || q->argv_n == ARGV_MAX)
+		if (it->kind != JTREE_STRING || q->argv_n == JUDGE_ARGV_MAX)
 			return false;
 		argv[q->argv_n++] = it->text;
 		judge_show(j, it->text, it->next != NULL ? ' ' : '\n');
@@ -39,21 +39,54 @@ command_of(struct judge *j, const struct jnode *n, struct risk_question *q)
 	return true;
 }
 
+/* As `env NAME=VALUE ...` would be: what loads foreign code does so from here, too. */
 static enum status
-env_names(struct judge *j, const struct jnode *root)
+env_one(struct judge *j, const struct jnode *it)
 {
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct str argv[3] = { STR("env"), STR(""), STR("true") };
+	struct risk_question q = { .kind = RISK_ARGV, .argv = argv, .argv_n = 3 };
+	enum status st;
+
+	if (it->kind != JTREE_STRING && it->kind != JTREE_LITERAL)
+		return ST_BAD_JSON;
+	if (it->key.n == 0 || it->key.p[0] == '-' || str_has(it->key, '=')) {
+		judge_unreadable(j);
+		return ST_OK;
+	}
+	buf_init(&b, it->key.n + it->text.n + 1);
+	buf_put(&b, it->key);
+	buf_putc(&b, '=');
+	buf_put(&b, it->text);
+	st = buf_finish(&b, &argv[1]);
+	if (st == ST_OK)
+		judge_ask(j, &q);
+	return st;
+}
+
+/* Only the names are kept. */
+static enum status
+env_of(struct judge *j, const struct jnode *root)
+{
+	bool is_mcp = j->route->op == EXEC_OP_MCP_UPSTREAM_ADD;
 	struct names *names = arena_alloc(&j->tree, sizeof *names);
 	const struct jnode *env;
-	enum status st = judge_member(root, "envs", &env);
+	enum status st = judge_member(root, is_mcp ? "env" : "envs", &env);
 
 	if (names == NULL)
 		return ST_NOMEM;
 	if (st != ST_OK || env == NULL || env->kind != JTREE_OBJECT)
 		return st;
-	for (const struct jnode *it = env->first; it != NULL; it = it->next)
+	for (const struct jnode *it = env->first; it != NULL && st == ST_OK;
+	     it = it->next) {
 		judge_add_name(names, it->key);
+		if (names->n > ENVS_MAX)
+			judge_unreadable(j); /* each is looked up by itself */
+		else
+			st = env_one(j, it);
+	}
 	judge_note_names(j, "env", names);
-	return ST_OK;
+	return st;
 }
 
 static bool
@@ -85,27 +118,47 @@ plain_members(struct judge *j, const struct jnode *root)
 		if (st != ST_OK)
 			return st;
 	}
-	return env_names(j, root);
+	return env_of(j, root);
+}
+
+/* Only execd's interpreters read a language, and only of the context: without one, or by two
+ * names of languages, they run a command line.  All else that is called code is one. */
+static enum status
+language_of(struct judge *j, const struct jnode *root, struct str *ret_language)
+{
+	const struct jnode *context = NULL, *language = NULL;
+	enum status st = judge_member(root, "context", &context);
+
+	if (st == ST_OK)
+		st = judge_member(context, "language", &language);
+	*ret_language = j->route->class == EXEC_CLASS_CODE && language != NULL
+				? language->text
+				: STR("");
+	return st;
+}
+
+static bool
+is_command_line(struct str language)
+{
+	return language.n == 0 || str_ieq(language, STR("command")) ||
+	       str_ieq(language, STR("background-command"));
 }
 
 static enum status
 code_of(struct judge *j, const struct jnode *root)
 {
-	const struct jnode *context = NULL, *language = NULL, *code = NULL;
+	const struct jnode *code = NULL;
 	struct risk_question q = { .kind = RISK_CODE };
-	enum status st = judge_member(root, "context", &context);
+	enum status st = language_of(j, root, &q.language);
 
-	if (st == ST_OK)
-		st = judge_member(context != NULL ? context : root, "language",
-				  &language);
 	if (st == ST_OK)
 		st = judge_member(root, "code", &code);
 	if (st != ST_OK || code == NULL || code->kind == JTREE_LITERAL)
 		return st;
 	if (code->kind != JTREE_STRING)
 		return ST_BAD_JSON;
-	if (language != NULL && language->kind == JTREE_STRING)
-		q.language = language->text;
+	if (is_command_line(q.language))
+		q.kind = RISK_COMMAND;
 	q.text = code->text;
 	exec_note_text(&j->out->note, "language", q.language);
 	exec_note_text(&j->out->note, "code", q.text);
@@ -134,6 +187,8 @@ judge_run(struct judge *j, const struct jnode *root)
 			exec_note_argv(&j->out->note, names[i], q.argv, q.argv_n);
 	}
 	enum status st = code_of(j, root);
+	if (st == ST_OK)
+		st = judge_mcp(j, root);
 	return st == ST_OK ? plain_members(j, root) : st;
 }
 

@@ -101,13 +101,29 @@ commands_of_a_create_are_read_and_nothing_else_of_it(void **state)
 	expect("POST /sandboxes", "{\"image\":{\"uri\":\"x\"}}", "", "sandbox.create");
 }
 
+struct level {
+	const char *request, *body;
+	enum risk_level want;
+};
+
+static void
+expect_levels(const struct level *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		CLEANUP(exec_judged_done) struct exec_judged j;
+		struct str body = rows[i].body == NULL ? (struct str){ 0 }
+						       : str_from(rows[i].body);
+		if (judge(rows[i].request, body, &j) != ST_OK ||
+		    j.answer.level != rows[i].want)
+			fail_msg("%s %s: %s", rows[i].request, rows[i].body,
+				 risk_level_word(j.answer.level));
+	}
+}
+
 static void
 the_worst_part_decides(void **state)
 {
-	static const struct {
-		const char *request, *body;
-		enum risk_level want;
-	} rows[] = {
+	static const struct level rows[] = {
 		{ "POST " EXECD "/command", "{\"command\":\"ls\"}", RISK_LOW },
 		{ "POST " EXECD "/command", "{\"command\":\"rm -rf /\"}", RISK_HIGH },
 		{ "POST " EXECD "/command", "{\"argv\":[\"rm\",\"-rf\",\"/\"]}",
@@ -134,15 +150,92 @@ the_worst_part_decides(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		CLEANUP(exec_judged_done) struct exec_judged j;
-		struct str body = rows[i].body == NULL ? (struct str){ 0 }
-						       : str_from(rows[i].body);
-		if (judge(rows[i].request, body, &j) != ST_OK ||
-		    j.answer.level != rows[i].want)
-			fail_msg("%s %s: %s", rows[i].request, rows[i].body,
-				 risk_level_word(j.answer.level));
-	}
+	expect_levels(rows, COUNT_OF(rows));
+}
+
+static void
+what_has_no_language_is_a_command_line(void **state)
+{
+	static const struct level rows[] = {
+		{ "POST " EXECD "/code", "{\"code\":\"rm -rf /\"}", RISK_HIGH },
+		{ "POST " EXECD "/code",
+		  "{\"context\":{\"id\":\"c\"},\"code\":\"rm -rf /\"}", RISK_HIGH },
+		{ "POST " EXECD "/code",
+		  "{\"context\":{\"language\":\"background-command\"},\"code\":\"rm "
+		  "-rf "
+		  "/\"}",
+		  RISK_HIGH },
+		{ "POST " EXECD "/code",
+		  "{\"language\":\"python\",\"code\":\"rm -rf /\"}", RISK_HIGH },
+		{ "POST " EXECD "/v1/isolated/session/s/run",
+		  "{\"code\":\"rm -rf /\",\"context\":{\"language\":\"python\"}}",
+		  RISK_HIGH },
+		{ "POST " EXECD "/code",
+		  "{\"context\":{\"language\":\"python\"},\"code\":\"print(1)\"}",
+		  RISK_LOW },
+	};
+
+	(void)state;
+	expect_levels(rows, COUNT_OF(rows));
+}
+
+static void
+variables_are_judged_as_a_shell_sets_them(void **state)
+{
+	static const struct level rows[] = {
+		{ "POST " EXECD "/command",
+		  "{\"command\":\"ls\",\"envs\":{\"LD_PRELOAD\":\"/tmp/x.so\"}}",
+		  RISK_HIGH },
+		{ "POST " EXECD "/session/s/run",
+		  "{\"command\":\"ls\",\"envs\":{\"A\":\"b\",\"BASH_ENV\":\"/tmp/x\"}}",
+		  RISK_HIGH },
+		{ "POST " EXECD "/command",
+		  "{\"command\":\"ls\",\"envs\":{\"-S rm -rf /\":\"\"}}", RISK_HIGH },
+		{ "POST " EXECD "/command",
+		  "{\"command\":\"ls\",\"envs\":{\"A\":\"b c; d\",\"GH_TOKEN\":\"x\","
+		  "\"E\":null,\"MODE\":\"x\"}}",
+		  RISK_LOW },
+	};
+
+	(void)state;
+	expect_levels(rows, COUNT_OF(rows));
+}
+
+static void
+mcp_servers_are_commands_and_so_is_what_tools_are_told(void **state)
+{
+	static const struct level rows[] = {
+		{ "POST " EXECD "/mcpproxy/upstreams",
+		  "{\"transport\":\"stdio\",\"command\":\"sh\",\"args\":[\"-c\",\"rm "
+		  "-rf "
+		  "/\"]}",
+		  RISK_HIGH },
+		{ "POST " EXECD "/mcpproxy/upstreams",
+		  "{\"command\":\"server\",\"env\":{\"LD_PRELOAD\":\"/tmp/x\"}}",
+		  RISK_HIGH },
+		{ "POST " EXECD "/mcpproxy/upstreams",
+		  "{\"transport\":\"http\",\"url\":\"http://169.254.169.254/latest\"}",
+		  RISK_HIGH },
+		{ "POST " EXECD "/mcpproxy/upstreams",
+		  "{\"command\":\"python3\",\"args\":[\"server.py\"]}", RISK_LOW },
+		{ "POST " EXECD "/mcpproxy",
+		  "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{"
+		  "\"name\":\"shell\",\"arguments\":{\"x\":[\"rm -rf /\"]}}}",
+		  RISK_HIGH },
+		{ "POST " EXECD "/mcpproxy",
+		  "{\"method\":\"tools/"
+		  "call\",\"params\":{\"arguments\":{\"cmd\":\"echo "
+		  "'\"}}}",
+		  RISK_HIGH },
+		{ "POST " EXECD "/mcpproxy",
+		  "{\"method\":\"tools/call\",\"params\":{\"arguments\":{\"text\":\"I "
+		  "don't "
+		  "(know\"}}}",
+		  RISK_LOW },
+	};
+
+	(void)state;
+	expect_levels(rows, COUNT_OF(rows));
 }
 
 static void
@@ -158,6 +251,8 @@ what_execd_could_read_in_another_way_is_refused(void **state)
 		"{\"code\":[\"x\"]}",
 		"{\"uid\":\"a\",\"uid\":1}",
 		"{\"uid\":1e9}",
+		"{\"command\":\"ls\",\"envs\":{\"A\":7}}",
+		"{\"command\":\"ls\",\"env\xc5\xbf\":{}}",
 		"{\"command\":\"ls\"} {}",
 		"{\"command\":\"a\\u0000\"}",
 	};
@@ -228,6 +323,10 @@ main(void)
 		cmocka_unit_test(which_files_are_told_as_they_are_called),
 		cmocka_unit_test(commands_of_a_create_are_read_and_nothing_else_of_it),
 		cmocka_unit_test(the_worst_part_decides),
+		cmocka_unit_test(what_has_no_language_is_a_command_line),
+		cmocka_unit_test(variables_are_judged_as_a_shell_sets_them),
+		cmocka_unit_test(
+			mcp_servers_are_commands_and_so_is_what_tools_are_told),
 		cmocka_unit_test(what_execd_could_read_in_another_way_is_refused),
 		cmocka_unit_test(an_approval_is_for_one_route_and_one_body),
 		cmocka_unit_test(a_text_that_is_shown_has_no_secret_and_an_end),
