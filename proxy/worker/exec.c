@@ -263,6 +263,15 @@ exec_is_streaming(const struct turn *t)
 	return t->exec != NULL && t->exec->is_streaming;
 }
 
+bool
+exec_interim(struct turn *t, struct head *h)
+{
+	if (t->exec == NULL)
+		return true;
+	h->fields_len = 0;
+	return h->status == 100 && !t->is_answered;
+}
+
 void
 exec_ended(struct turn *t, enum status why)
 {

@@ -42,6 +42,8 @@ void exec_accept(struct turn *t, struct head *h);
 enum status exec_watch(struct turn *t, bool is_response, struct str piece) MUSTCHECK;
 /* What a request may carry at most; 0: no limit. */
 uint64_t exec_body_max(const struct turn *t);
+/* 1xx: may it go on?  Of an endpoint only a plain 100, and none behind a begun answer. */
+bool exec_interim(struct turn *t, struct head *h) MUSTCHECK;
 /* The answer was begun before the endpoint's came. */
 bool exec_is_streaming(const struct turn *t);
 

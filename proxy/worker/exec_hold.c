@@ -1,4 +1,6 @@
 /* exec_private: a person is asked, and what the caller hears meanwhile. */
+#include <openssl/rand.h>
+
 #include "proxy/base/clock.h"
 #include "proxy/base/enc.h"
 #include "proxy/io/ask.h"
@@ -131,6 +133,18 @@ on_held(void *ctx, enum status st, struct ask_msg *m)
 	turn_settle(t);
 }
 
+/* What comes behind the head of such a route isn't read: allowed once, nobody would know
+ * the same again, so no grant fits it. */
+static enum status
+put_hash(const struct exec *e, struct hold_wish *w)
+{
+	if (e->route.op == EXEC_OP_EXECD_OTHER)
+		return RAND_bytes(w->hash, sizeof w->hash) == 1 ? ST_OK : ST_SYSTEM;
+	for (size_t i = 0; i < sizeof w->hash; i++)
+		w->hash[i] = e->judged.hash[i];
+	return ST_OK;
+}
+
 static enum status
 ask(struct exec *e)
 {
@@ -148,10 +162,10 @@ ask(struct exec *e)
 	buf_init(&b, HOLD_MAX);
 	risk_put_reason(&why, w->role.image, &j->answer);
 	wish.why = str_of(why.p, why.len);
-	for (size_t i = 0; i < sizeof wish.hash; i++)
-		wish.hash[i] = j->hash[i];
+	enum status st = put_hash(e, &wish);
 	hold_wish_put(&b, &wish);
-	enum status st = buf_finish(&b, &body);
+	if (st == ST_OK)
+		st = buf_finish(&b, &body);
 	if (st != ST_OK)
 		return st;
 	/* The ticket is of the line that gave it. */

@@ -373,8 +373,11 @@ exec_respond(struct turn *t)
 				       .prefix = e->placed.prefix,
 				       .dest = &t->uri.dest };
 
-	/* In absolute form the caller named us as a proxy: it goes on as it likes. */
-	if (st == ST_OK && e->route.op == EXEC_OP_APP && str_starts(e->path, STR("/")))
+	/* execd leads nowhere; who follows would take key or capability along.
+	 * In absolute form the caller named us as a proxy: it goes on as it likes. */
+	if (e->route.op != EXEC_OP_APP)
+		head_remove(t->response, TOKEN_LOCATION);
+	else if (st == ST_OK && str_starts(e->path, STR("/")))
 		st = exec_head_location(t->response, &where);
 	if (st != ST_OK) {
 		turn_break(t, ST_NOMEM);

@@ -22,7 +22,7 @@ interim(struct turn *t, struct side_msg *m)
 {
 	if (++t->interim > TURN_INTERIM_MAX)
 		host_failed(t, ST_UPSTREAM_BAD);
-	else
+	else if (exec_interim(t, m->head))
 		side_put_head(t->front, m);
 }
 
