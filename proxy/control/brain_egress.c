@@ -163,7 +163,7 @@ set_policy(struct brain_turn *t)
 	if (st == ST_OK)
 		apply(t);
 	else if (st == ST_TOO_BIG)
-		fail(t, 413, "more than 4096 rules");
+		fail(t, 413, "more than 512 rules, or 16 KiB of them");
 	else if (st == ST_BAD_PARAMETER)
 		fail(t, 400, buf_cstr(&why));
 	else

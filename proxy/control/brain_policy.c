@@ -136,6 +136,17 @@ read_rule(const json_t *from, json_t **ret_rule, struct buf *why)
 	return ST_OK;
 }
 
+/* More than conf/narrow.h takes, however it came about. */
+static bool
+is_too_much(const json_t *rules)
+{
+	size_t i, n = sizeof "default allow";
+	const json_t *rule;
+
+	json_array_foreach(rules, i, rule) n += sizeof "allow " + target_of(rule).n;
+	return json_array_size(rules) > NETPOLICY_RULES || n > NARROW_TEXT_MAX;
+}
+
 /* Appends to `to`; once: of equal targets only the first. */
 static enum status
 read_rules(const json_t *from, bool once, json_t *to, struct buf *why)
@@ -160,7 +171,7 @@ read_rules(const json_t *from, bool once, json_t *to, struct buf *why)
 		else if (json_array_append_new(to, rule) != 0)
 			return ST_NOMEM;
 	}
-	return ST_OK;
+	return is_too_much(to) ? ST_TOO_BIG : ST_OK;
 }
 
 /* Takes over rules. */
@@ -226,7 +237,7 @@ append_other(json_t *to, const json_t *rules)
 		if (!is_there && json_array_append_new(to, json_deep_copy(rule)) != 0)
 			return ST_NOMEM;
 	}
-	return json_array_size(to) > NETPOLICY_RULES ? ST_TOO_BIG : ST_OK;
+	return is_too_much(to) ? ST_TOO_BIG : ST_OK;
 }
 
 enum status

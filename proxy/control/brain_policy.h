@@ -15,12 +15,15 @@
 #include <jansson.h>
 
 #include "conf/image.h"
+#include "conf/narrow.h"
 #include "proxy/base/buf.h"
 
-enum { NETPOLICY_RULES = 4096, NETPOLICY_TARGET = 253 };
+/* What every role can be told of one sandbox. */
+enum { NETPOLICY_RULES = NARROW_RULES_MAX, NETPOLICY_TARGET = 253 };
 
 /* The same policy in the one form that is kept: known fields only, targets in lower case.
- * ST_BAD_PARAMETER: why says what is wrong; ST_TOO_BIG: over NETPOLICY_RULES. */
+ * ST_BAD_PARAMETER: why says what is wrong; ST_TOO_BIG: over NETPOLICY_RULES or
+ * NARROW_TEXT_MAX. */
 enum status netpolicy_read(const json_t *from, json_t **ret_policy,
 			   struct buf *why) MUSTCHECK;
 /* rules: an array of rules that go before those of the policy; an older rule for the same
