@@ -160,8 +160,12 @@ void brain_answer_error(struct brain_turn *t, uint16_t http, const char *code,
 			const char *message);
 void
 brain_answer_missing(struct brain_turn *t); /* 404: not there, or not the caller's */
-/* A server's answer: refusals and errors pass as they are, with ids of ours. */
+/* A server's answer: refusals and errors pass as they are, byte for byte where no id of the
+ * server's can be in them, else with ours in its place. */
 void brain_answer_got(struct brain_turn *t, const struct call_got *got);
+/* The same where brain_got_object() found none.  What was to be one and can't be read says
+ * nothing to a caller: it may hold what isn't theirs to see. */
+void brain_answer_unread(struct brain_turn *t, const struct call_got *got);
 void brain_route(struct brain_turn *t, struct place_answer *a);
 
 /* Calls the server of this name; got comes once, perhaps from inside when it can't be

@@ -1,7 +1,6 @@
 /* A sandbox is made, or found: CreateSandboxRequest. */
 #include <openssl/evp.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "proxy/control/brain_create_in.h"
 #include "proxy/control/brain_json.h"
@@ -55,12 +54,14 @@ answer_made(struct brain_turn *t, const json_t *said)
 		brain_answer_made(t, view, str_from(location), str_from(c->start));
 }
 
-/* The row says why, and its owner's next create is a new one. */
+/* Its row says so to who was told its id or may come back for it; else nothing stays. */
 void
 create_set_failed(struct brain_turn *t)
 {
-	enum status st = brain_store_state(t->brain->store, t->box.id, BRAIN_FAILED,
-					   brain_now_s());
+	enum brain_state to =
+		t->was_held || t->wish.idempotency.n > 0 ? BRAIN_FAILED : BRAIN_GONE;
+	enum status st =
+		brain_store_state(t->brain->store, t->box.id, to, brain_now_s());
 
 	if (st != ST_OK && st != ST_CONFLICT)
 		log_error(&t->brain->control->role.log, "exec.db: %s", status_code(st));
@@ -292,7 +293,7 @@ look_told(struct brain_turn *t, const struct call_got *got)
 		else
 			brain_refuse(t, st, STR(""));
 	} else {
-		brain_answer_got(t, got);
+		brain_answer_unread(t, got);
 	}
 }
 

@@ -180,7 +180,7 @@ renew_told(struct brain_turn *t, const struct call_got *got)
 
 	brain_server_told(t->brain, t->box.server, got);
 	if (!brain_got_object(got, &said)) {
-		brain_answer_got(t, got);
+		brain_answer_unread(t, got);
 		return;
 	}
 	bool is_good = brain_time_read(brain_json_text(said, "expiresAt"), &expires_s);
@@ -272,7 +272,7 @@ metadata_told(struct brain_turn *t, const struct call_got *got)
 
 	brain_server_told(t->brain, t->box.server, got);
 	if (!brain_got_object(got, &said)) {
-		brain_answer_got(t, got);
+		brain_answer_unread(t, got);
 		return;
 	}
 	st = keep_labels(t);

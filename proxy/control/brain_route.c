@@ -31,7 +31,7 @@ take_endpoint(struct brain_turn *t, const struct call_got *got)
 
 	brain_server_told(t->brain, t->box.server, got);
 	if (!brain_got_object(got, &said)) {
-		brain_answer_got(t, got);
+		brain_answer_unread(t, got);
 		return false;
 	}
 	st = brain_endpoint_take(t->brain, &t->box, t->wish.port, said);

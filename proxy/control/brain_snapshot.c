@@ -48,7 +48,7 @@ make_told(struct brain_turn *t, const struct call_got *got)
 
 	brain_server_told(t->brain, t->box.server, got);
 	if (!brain_got_object(got, &said)) {
-		brain_answer_got(t, got);
+		brain_answer_unread(t, got);
 		return;
 	}
 	sn.upstream = arena_copy(&t->arena, brain_json_text(said, "id"));

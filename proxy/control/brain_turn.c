@@ -282,11 +282,26 @@ is_ours(const struct call_got *got)
 	       (got->http < 400 && got->http / 100 != 2);
 }
 
-static void
-answer_json_got(struct brain_turn *t, uint16_t http, json_t *body)
+/* No id of the server's is in it, however it is written. */
+static bool
+may_pass(const struct brain_turn *t, struct str body)
 {
+	struct str id = t->box.upstream;
+
+	return id.n == 0 || (memchr(body.p, '\\', body.n) == NULL &&
+			     memmem(body.p, body.n, id.p, id.n) == NULL);
+}
+
+static void
+answer_json_got(struct brain_turn *t, const struct call_got *got, json_t *body)
+{
+	if (may_pass(t, got->body)) {
+		json_decref(body);
+		brain_answer_text(t, got->http, STR("application/json"), got->body);
+		return;
+	}
 	brain_json_rename(body, t->box.upstream, t->box.id);
-	brain_answer(t, http, body);
+	brain_answer(t, got->http, body);
 }
 
 void
@@ -307,7 +322,7 @@ brain_answer_got(struct brain_turn *t, const struct call_got *got)
 	}
 	body = json_loadb(got->body.p, got->body.n, JSON_REJECT_DUPLICATES, NULL);
 	if (body != NULL) {
-		answer_json_got(t, got->http, body);
+		answer_json_got(t, got, body);
 		return;
 	}
 	/* Not the server's own: some proxy between. */
@@ -319,6 +334,15 @@ brain_answer_got(struct brain_turn *t, const struct call_got *got)
 	brain_text_rename(&b, got->body, t->box.upstream, t->box.id);
 	brain_answer_text(t, got->http, STR("text/plain; charset=utf-8"),
 			  str_of(b.p, b.len));
+}
+
+void
+brain_answer_unread(struct brain_turn *t, const struct call_got *got)
+{
+	if (got->st == ST_OK && got->http / 100 == 2)
+		brain_refuse(t, ST_UPSTREAM_BAD, STR(""));
+	else
+		brain_answer_got(t, got);
 }
 
 void
