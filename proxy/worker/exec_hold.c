@@ -156,7 +156,7 @@ ask(struct exec *e)
 				  .level = (uint8_t)j->answer.level,
 				  .what = str_from(exec_op_name(e->route.op)),
 				  .text = str_of(j->text.p, j->text.len) };
-	struct str body;
+	struct str body = STR("");
 
 	buf_init(&why, 1024);
 	buf_init(&b, HOLD_MAX);
