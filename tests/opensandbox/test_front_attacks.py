@@ -2,6 +2,7 @@
 the gateway: nothing of anybody else's, nothing unasked, and it goes on serving."""
 import contextlib
 import http.client
+import http.server
 import json
 import socket
 import threading
@@ -184,3 +185,183 @@ def test_an_execd_that_is_hostile_ends_its_own_requests_only(one, say):
             link.close()
     serves(one)
     assert "died" not in one.gate.text_of_log()
+
+
+class Liar:
+    """A server that says what a test wants: answer(method, path) -> (status, bytes) or None."""
+
+    def __init__(self):
+        self.seen, self.made, self.answer = [], 0, lambda method, path: None
+        liar = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def any(self):
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                liar.seen.append((self.command, self.path))
+                code, text = liar.answer(self.command, self.path) or liar.usual(self.command, self.path)
+                self.send_response(code)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            do_GET = do_POST = do_DELETE = do_PATCH = any
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def usual(self, method, path):
+        if method == "POST" and path == "/v1/sandboxes":
+            self.made += 1
+            return 202, json.dumps({"id": f"upstream-{self.made:04}", "status": {"state": "Running"}}).encode()
+        if method == "GET" and path.startswith("/v1/sandboxes?"):
+            return 200, b'{"items": [], "pagination": {"hasNextPage": false}}'
+        return (204, b"") if method == "DELETE" else (200, b"{}")
+
+
+@pytest.fixture
+def lied(front):
+    liar = Liar()
+    made = front({"standard": (liar.url, "key")})
+    made.liar, made.bob = liar, made.user("bob")
+    yield made
+    liar.server.shutdown()
+    liar.server.server_close()
+
+
+def says(one, method, path, text, code=200):
+    one.liar.answer = lambda m, p: (code, text) if m == method and path in p else None
+
+
+def test_an_answer_of_any_length_is_told_or_refused_and_ends_nothing(lied):
+    ident = box_of(lied)
+    for text in (b"[" + b"1," * 20000 + b"1]", b"a" * 40000, b"a" * 4000000, b"[" + b"1," * 1900000 + b"1]",
+                 b"[" * 900, b'{"a":' * 1000 + b"1" + b"}" * 1000, b"a" * 9000000):
+        says(lied, "GET", "diagnostics", text)
+        code, got, _ = lied.ask("GET", f"/v1/sandboxes/{ident}/diagnostics/logs")
+        assert code in (200, 502, 503), (code, got)
+        assert len(text) > 4000000 or code == 200
+        assert "NO_CONTROL" not in str(got)[:200], f"control ended by {text[:20]}"
+    assert "killed by" not in lied.gate.text_of_log()
+    lied.liar.answer = lambda m, p: None
+    assert lied.create()[0] == 202
+
+
+def test_a_list_that_fills_more_than_a_message_is_told(lied):
+    for _ in range(40):
+        assert lied.create(entrypoint=["a" * 1000])[0] == 202
+    code, told, _ = lied.ask("GET", "/v1/sandboxes?pageSize=200")
+    assert code == 200 and len(told["items"]) == 40 and len(json.dumps(told)) > 40000
+    assert "killed by" not in lied.gate.text_of_log()
+
+
+LIES = [b'{"id": ".."}', b'{"id": "a/b"}', b"{}", b'{"id": 7}', b'{"id": "a\\u0000b"}', b"[]", b'{"id": "x1", "id": "x2"}',
+        b"", b"<html>", b'{"id": "' + b"a" * 3000000 + b'"}', b"[" * 3000000, b'{"id": "a b"}', b'{"id": "x\\r\\ny"}']
+
+
+def test_a_server_that_lies_about_what_it_made_gives_nobody_anothers(lied):
+    alices = box_of(lied)
+    says(lied, "POST", "/v1/sandboxes", b'{"id": "upstream-0001", "status": {"state": "Running"}}', 202)
+    assert lied.create(key=lied.bob)[0] in (409, 502)
+    for text in LIES:
+        says(lied, "POST", "/v1/sandboxes", text, 202)
+        assert lied.create(key=lied.bob)[0] in (502, 503), text[:40]
+    lied.liar.answer = lambda m, p: None
+    assert not [s for s in lied.liar.seen if s == ("DELETE", "/v1/sandboxes/upstream-0001")], "it ended alice's"
+    assert lied.ask("GET", f"/v1/sandboxes/{alices}")[0] == 200
+    assert lied.ask("GET", f"/v1/sandboxes/{alices}", key=lied.bob)[0] == 404
+    assert "killed by" not in lied.gate.text_of_log()
+
+
+ELSEWHERE = ["169.254.169.254:80", "8.8.8.8:80", "[::ffff:169.254.169.254]:80", "0x7f.1:80", "127.1:80", "2130706433:80",
+             "metadata.google.internal", "user@127.0.0.1:80", "http://127.0.0.1:1/", "127.0.0.1:1/../x", "127.0.0.1:0",
+             "127.0.0.1:99999", "[::1]x:80", "", "127.0.0.1:1?x", "127.0.0.1:1#x", "127.0.0.1:1/a b", "a\r\nb:80"]
+
+
+def test_a_server_sends_nobody_to_where_no_endpoint_may_lie(lied):
+    ident = box_of(lied)
+    own = f"127.0.0.1:{lied.gate.exec[1]}"
+    for at, where in enumerate([*ELSEWHERE, own]):
+        says(lied, "GET", "/endpoints/", json.dumps({"endpoint": where}).encode())
+        code, text, _ = lied.ask("GET", f"/v1/sandboxes/{ident}/proxy/{20000 + at}/x")
+        assert code in (403, 502), (where, code, text)
+    lied.liar.answer = lambda m, p: None
+    assert lied.create()[0] == 202
+
+
+# -- who has a key and wants more --
+
+def test_a_key_of_little_scope_does_no_more_in_any_spelling(one):
+    ident = box_of(one)
+    reads = one.user("alice", "--scopes", "read")
+    for method, path, body in [
+            ("POST", "/proxy/44772/command", {"command": "true"}), ("GET", "/proxy/44772/files/download?path=/x", None),
+            ("POST", "/proxy/8080/proxy/44772/command", {"command": "true"}), ("GET", "/proxy/44772/newer", None),
+            ("GET", "/proxy/44772/proxy/8080/", None), ("DELETE", "", None), ("POST", "/pause", None),
+            ("PUT", "/networkpolicy", {"defaultAction": "allow"}), ("POST", "/proxy/44772/proxy/18080/policy", {}),
+            ("POST", "/renew-expiration", {"expiresAt": "2999-01-01T00:00:00Z"}), ("POST", "/snapshots", {}),
+            ("PATCH", "/metadata", {"a": "b"}), ("GET", "/proxy/18080/credential-vault", None)]:
+        for prefix in ("/v1", ""):
+            code, text, _ = one.ask(method, f"{prefix}/sandboxes/{ident}{path}", body, key=reads)
+            egress_read = method == "GET" and "18080" in path
+            assert code in ((403, 404, 200) if egress_read else (403, 404)), (method, path, code, text)
+    told = one.ask("GET", f"/v1/sandboxes/{ident}/endpoints/44772", key=reads)[1]
+    code, text, _ = one.ask("POST", f"/v1/sandboxes/{ident}/proxy/44772/command", {"command": "true"}, key="",
+                            **told["headers"])
+    assert code == 403, "a capability does more than its key"
+    assert one.ask("DELETE", f"/v1/sandboxes/{ident}")[0] == 204
+
+
+def test_a_capability_is_for_its_sandbox_and_port_and_ends_with_it(one):
+    first, second = box_of(one), box_of(one)
+    hand = one.ask("GET", f"/v1/sandboxes/{first}/endpoints/44772")[1]["headers"]
+    app = one.ask("GET", f"/v1/sandboxes/{first}/endpoints/8080")[1]["headers"]
+
+    def try_it(hand, path, method="GET", **more):
+        return one.ask(method, path, key="", **hand, **more)[0]
+
+    assert try_it(hand, f"/v1/sandboxes/{first}/proxy/44772/ping") == 200
+    assert try_it(hand, f"/v1/sandboxes/{second}/proxy/44772/ping") == 401
+    assert try_it(app, f"/v1/sandboxes/{first}/proxy/44772/ping") == 401
+    assert try_it(app, f"/v1/sandboxes/{first}/proxy/8080/proxy/44772/ping") != 200
+    assert try_it(hand, f"/v1/sandboxes/{first}/proxy/18080/policy") == 401
+    assert try_it(hand, f"/v1/sandboxes/{first}") == 401
+    assert try_it(hand, f"/v1/sandboxes/{first}", method="DELETE") == 401
+    value = hand["X-Sandgate-Capability"]
+    for bad in (value[:-1], value + "A", value[:20] + ("A" if value[20] != "A" else "B") + value[21:], value.lower(), value * 2):
+        assert try_it({"X-Sandgate-Capability": bad}, f"/v1/sandboxes/{first}/proxy/44772/ping") == 401
+    assert try_it(hand, f"/v1/sandboxes/{first}/proxy/44772/ping", X_Sandgate_On_Behalf_Of="bob") == 403
+    assert one.ask("DELETE", f"/v1/sandboxes/{first}")[0] == 204
+    assert try_it(hand, f"/v1/sandboxes/{first}/proxy/44772/ping") == 404
+    assert one.ask("DELETE", f"/v1/sandboxes/{second}")[0] == 204
+
+
+def test_names_and_idempotency_keys_of_others_lead_to_nothing_of_theirs(one):
+    bob = one.user("bob")
+    naming = {"X_Sandgate_Session": "s1", "Idempotency_Key": "same"}
+    alices = one.create(fields=naming)[1]["id"]
+    bobs = one.create(key=bob, fields=naming)[1]["id"]
+    assert alices != bobs
+    assert one.create(fields=naming)[1]["id"] == alices
+    snapshot = one.ask("POST", f"/v1/sandboxes/{alices}/snapshots", {})[1]["id"]
+    assert one.ask("GET", f"/v1/snapshots/{snapshot}", key=bob)[0] == 404
+    assert one.ask("DELETE", f"/v1/snapshots/{snapshot}", key=bob)[0] == 404
+    upstream = next(iter(one.standard.snapshots)) if getattr(one.standard, "snapshots", None) else "x"
+    for name in (snapshot, str(upstream)):
+        code, text, _ = one.create(key=bob, image=None, snapshotId=name)
+        assert code == 404, (name, code, text)
+    assert one.ask("GET", "/v1/snapshots", key=bob)[1]["items"] == []
+    inside = next(iter(one.standard.sandboxes))
+    for name in (alices, inside):
+        assert one.ask("GET", f"/v1/sandboxes/{name}", key=bob)[0] == 404
+    assert one.create(key=bob, fields={"X_Sandgate_On_Behalf_Of": "alice"})[0] == 403
+    assert one.create(fields={"X_Sandgate_Session": "a/b"})[0] == 400
+    assert one.ask("DELETE", f"/v1/snapshots/{snapshot}")[0] == 204
+    for key, name in ((None, alices), (bob, bobs)):
+        assert one.ask("DELETE", f"/v1/sandboxes/{name}", key=key)[0] == 204
