@@ -4,7 +4,11 @@
 
 #include "proxy/base/enc.h"
 
-enum { MARK = 0x5a47 }; /* of packets that TPROXY took; routed to lo */
+enum {
+	MARK = 0x5a47, /* of packets that TPROXY took; routed to lo */
+	PINNED =
+		0x5a50, /* of packets that came as they are pinned, until they are routed */
+};
 
 bool
 gateway_is_ifname(struct str s)
@@ -105,6 +109,57 @@ put_pins(struct buf *b, const struct gateway_rules *r)
 	buf_put(b, STR("\t}\n}\n"));
 }
 
+/* Pins that come and go while the gateway runs: sandgate-locator fills these sets.  A frame
+ * doesn't say which bridge it is on (not every kernel knows `meta ibrname`), so what is
+ * pinned is marked here, and what has no mark goes no further on our interface. */
+static void
+put_pinned(struct buf *b)
+{
+	buf_put(b,
+		STR("table bridge sandgate_pinned {\n"
+		    "\tset pinned4 { type ifname . ether_addr . ipv4_addr; }\n"
+		    "\tset pinned6 { type ifname . ether_addr . ipv6_addr; }\n"
+		    "\tset ports { type ifname . ether_addr; }\n"
+		    "\tset names { type ifname; }\n"
+		    "\tset macs { type ether_addr; }\n"
+		    "\tchain pinned {\n"
+		    "\t\ttype filter hook prerouting priority -300; policy accept;\n"));
+	buf_putf(b, "\t\tmeta mark 0x%x meta mark set 0\n", PINNED);
+	buf_putf(b,
+		 "\t\tiifname . ether saddr . ip saddr @pinned4 meta mark set 0x%x "
+		 "accept\n",
+		 PINNED);
+	buf_put(b,
+		STR("\t\tiifname . ether saddr . arp saddr ip @pinned4 iifname . arp "
+		    "saddr ether . arp saddr ip @pinned4 accept\n"));
+	/* Who has an address is noted for good: no advertisement is needed. */
+	buf_put(b, STR("\t\tiifname @names icmpv6 type nd-neighbor-advert drop\n"));
+	buf_putf(b,
+		 "\t\tiifname . ether saddr . ip6 saddr @pinned6 meta mark set 0x%x "
+		 "accept\n"
+		 "\t\tiifname . ether saddr @ports ip6 saddr fe80::/10 icmpv6 type "
+		 "nd-neighbor-solicit meta mark set 0x%x accept\n",
+		 PINNED, PINNED);
+	buf_put(b, STR("\t\tiifname @names counter drop\n"
+		       "\t\tether saddr @macs counter drop\n"
+		       "\t}\n\tchain between {\n"
+		       "\t\ttype filter hook forward priority -300; policy accept;\n"
+		       "\t\tiifname @names counter drop\n"
+		       "\t\toifname @names counter drop\n"
+		       "\t}\n}\n"));
+}
+
+static void
+put_marked(struct buf *b, const struct gateway_rules *r)
+{
+	buf_putf(b,
+		 "\tchain pinned {\n"
+		 "\t\ttype filter hook prerouting priority -300; policy accept;\n"
+		 "\t\tiifname \"%s\" meta mark != 0x%x counter drop\n"
+		 "\t\tiifname \"%s\" meta mark set 0\n\t}\n",
+		 r->interface, PINNED, r->interface);
+}
+
 static void
 put_capture(struct buf *b, const struct gateway_rules *r)
 {
@@ -140,6 +195,12 @@ put_filter(struct buf *b, const struct gateway_rules *r)
 	/* What was redirected arrives as input; its original port no longer matters. */
 	buf_put(b, STR("\tchain input {\n"
 		       "\t\ttype filter hook input priority -10; policy accept;\n"));
+	/* Answers to whom the host calls: servers of OpenSandbox, and the dialer. */
+	if (r->sandboxes)
+		buf_putf(b,
+			 "\t\tiifname \"%s\" ct direction reply ct state established "
+			 "accept\n",
+			 r->interface);
 	if (r->tproxy)
 		buf_putf(b, "\t\tiifname \"%s\" meta mark 0x%x accept\n", r->interface,
 			 MARK);
@@ -174,7 +235,11 @@ void
 gateway_put_rules(struct buf *b, const struct gateway_rules *r)
 {
 	put_pins(b, r);
+	if (r->sandboxes)
+		put_pinned(b);
 	buf_put(b, STR("table inet sandgate_gateway {\n"));
+	if (r->sandboxes)
+		put_marked(b, r);
 	put_capture(b, r);
 	put_filter(b, r);
 	buf_put(b, STR("}\n"));

@@ -11,6 +11,10 @@
  * fit none are dropped before they are anything else, and pinned ports exchange none
  * with other ports of the bridge.  Without pins neighbours on one bridge see each
  * other.
+ *
+ * With `sandboxes` the table `bridge sandgate_pinned` has sets instead, which begin empty:
+ * nothing on the interface passes that isn't in them.  proxy/locator/pins.h says what each
+ * of them is.
  */
 #include "proxy/base/addr.h"
 
@@ -26,6 +30,7 @@ struct gateway_rules {
 	char interface[IFNAME_MAX + 1];
 	uint16_t tcp_port, dns_port; /* of the transparent and the dns listener */
 	bool tproxy;                 /* TPROXY instead of REDIRECT, for TCP */
+	bool sandboxes; /* pins come while the gateway runs: sandgate-locator */
 	const struct gateway_pin *pins;
 	size_t pins_n;
 };

@@ -1,6 +1,6 @@
 /*
- * sandgate rules [-c FILE] --interface IF [--tproxy] [--pin PORT,MAC,IP]...: the nft
- * rules that put this gateway in front of an interface.  Without --interface: those
+ * sandgate rules [-c FILE] --interface IF [--tproxy] [--sandboxes | --pin PORT,MAC,IP...]:
+ * the nft rules that put this gateway in front of an interface.  Without --interface: those
  * that exec and attach use inside a namespace.
  */
 #include <getopt.h>
@@ -16,7 +16,7 @@
 
 static const char usage[] =
 	"usage: sandgate rules [-c FILE] [--interface IF [--tproxy]\n"
-	"                      [--pin PORT,MAC,IP]...]\n";
+	"                      [--sandboxes | --pin PORT,MAC,IP...]]\n";
 
 enum { RULES_MAX = 1024 * 1024 };
 
@@ -46,6 +46,7 @@ read_options(int argc, char **argv, struct rules *r)
 		{ "config", required_argument, NULL, 'c' },
 		{ "interface", required_argument, NULL, 'i' },
 		{ "pin", required_argument, NULL, 'p' },
+		{ "sandboxes", no_argument, NULL, 's' },
 		{ "tproxy", no_argument, NULL, 't' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -59,10 +60,12 @@ read_options(int argc, char **argv, struct rules *r)
 			r->interface = optarg;
 		else if (letter == 't')
 			r->gateway.tproxy = true;
+		else if (letter == 's')
+			r->gateway.sandboxes = true;
 		else if (letter != 'p' || !take_pin(r, optarg))
 			return false;
 	}
-	return optind == argc;
+	return optind == argc && !(r->gateway.sandboxes && r->gateway.pins_n > 0);
 }
 
 static int

@@ -227,7 +227,8 @@ enum status brain_bind(struct brain *b, struct str id,
 		       struct brain_wait *wait) MUSTCHECK;
 void brain_unbind(struct brain *b, struct str id); /* it isn't there any more */
 void brain_rebind(struct brain *b, struct str id, const json_t *policy);
-void brain_bind_all(struct brain *b); /* each minute */
+void brain_bind_all(struct brain *b);  /* each minute */
+void brain_bind_soon(struct brain *b); /* within the next second */
 void brain_binds_close(struct brain *b);
 /* It is gone: nothing of it is remembered but its row. */
 void brain_forget(struct brain *b, struct str id);

@@ -4,8 +4,10 @@
  * One that isn't known reaches nothing, so whatever fails here only denies; it is tried again
  * each minute.
  *
- * The address is the server's word, from its diagnostics.  An address that is another
- * sandbox's is refused (enroll.h), so a server can't give one sandbox the reach of another.
+ * The address is docker's word where the configuration names its socket: then it is pinned
+ * to the bridge port and MAC as well (pin.h), and known before it may send.  Else it is the
+ * server's word, from its diagnostics.  An address that is another sandbox's is refused
+ * (enroll.h), so a server can't give one sandbox the reach of another.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 #include "proxy/control/brain_json.h"
 #include "proxy/control/brain_policy.h"
 #include "proxy/control/enroll.h"
+#include "proxy/control/pin.h"
 
 enum { BIND_ARENA = 1 << 20, TEXT_MAX = 256 * 1024, WALK_ARENA = 4 << 20 };
 
@@ -22,6 +25,7 @@ struct brain_bind { /* one that is on its way */
 	struct arena arena;
 	struct brain_sandbox box;
 	struct call *call;
+	struct pin *pin;
 	struct list waits;
 };
 
@@ -64,6 +68,7 @@ brain_binds_close(struct brain *b)
 		while (list_pop(&x->waits) != NULL)
 			;
 		call_cancel(x->call);
+		pin_cancel(x->pin);
 		enroll_forget(b->control, x);
 		bind_free(x);
 	}
@@ -106,14 +111,34 @@ narrow_of(struct brain_bind *x, struct str *text)
 }
 
 static void
+pinned(void *ctx, enum status st, const struct addr *of, size_t n)
+{
+	struct brain_bind *x = ctx;
+
+	(void)of;
+	(void)n;
+	x->pin = NULL;
+	bind_end(x, st);
+}
+
+static void
 enrolled(void *ctx, enum status st, uint32_t handle)
 {
+	struct brain_bind *x = ctx;
+	struct control *c = x->brain->control;
+	struct pin_wish w = { .id = x->box.id, .fn = pinned, .ctx = x };
+
 	(void)handle;
-	bind_end(ctx, st);
+	if (st == ST_OK && pin_is_on(c)) {
+		st = pin_add(c, &w, &x->pin);
+		if (st == ST_OK)
+			return;
+	}
+	bind_end(x, st);
 }
 
 static enum status
-enroll(struct brain_bind *x, const struct addr *a)
+enroll(struct brain_bind *x, const struct addr *of, size_t of_n)
 {
 	const struct image *im = x->brain->control->role.image;
 	uint32_t index = image_exec(im)->policy;
@@ -125,8 +150,8 @@ enroll(struct brain_bind *x, const struct addr *a)
 								   : x->box.owner.user,
 				 .agent = x->box.agent,
 				 .session = x->box.session,
-				 .sources = a,
-				 .sources_n = 1,
+				 .sources = of,
+				 .sources_n = of_n,
 				 .narrow = narrow_of(x, &text) };
 
 	if (index >= n)
@@ -162,7 +187,7 @@ inspected(void *ctx, const struct call_got *got)
 			   image_str(x->brain->control->role.image, s->network), &a)))
 		st = ST_UPSTREAM_BAD;
 	if (st == ST_OK)
-		st = enroll(x, &a);
+		st = enroll(x, &a, 1);
 	if (st != ST_OK)
 		bind_end(x, st);
 }
@@ -182,6 +207,48 @@ inspect(struct brain_bind *x)
 		       : call_begin(x->brain->control, &w, inspected, x, &x->call);
 }
 
+static void
+located(void *ctx, enum status st, const struct addr *of, size_t n)
+{
+	struct brain_bind *x = ctx;
+
+	x->pin = NULL;
+	if (st == ST_OK)
+		st = enroll(x, of, n);
+	if (st != ST_OK)
+		bind_end(x, st);
+}
+
+static enum status
+locate(struct brain_bind *x)
+{
+	struct control *c = x->brain->control;
+	struct pin_wish w = { .id = x->box.id,
+			      .upstream = x->box.upstream,
+			      .network = image_str(
+				      c->role.image,
+				      networked(x->brain, x->box.server)->network),
+			      .fn = located,
+			      .ctx = x };
+
+	return pin_locate(c, &w, &x->pin);
+}
+
+/* Nothing is left to be done for it. */
+static bool
+is_bound(const struct brain *b, struct str id)
+{
+	return enroll_find(b->control, id) != NULL &&
+	       (!pin_is_on(b->control) || pin_is_there(b->control, id));
+}
+
+/* One that is paused has its address all the same. */
+static bool
+is_up(const struct brain_sandbox *box)
+{
+	return box->state == BRAIN_RUNNING || box->state == BRAIN_PAUSED;
+}
+
 enum status
 brain_bind(struct brain *b, struct str id, struct brain_wait *wait)
 {
@@ -197,13 +264,13 @@ brain_bind(struct brain *b, struct str id, struct brain_wait *wait)
 		arena_init(&x->arena, BIND_ARENA);
 		st = brain_store_find_any(b->store, id, &x->arena, &x->box);
 		if (st == ST_OK &&
-		    (x->box.state != BRAIN_RUNNING || x->box.owner.user.n == 0 ||
-		     networked(b, x->box.server) == NULL))
+		    (!is_up(&x->box) || x->box.owner.user.n == 0 ||
+		     networked(b, x->box.server) == NULL || is_bound(b, id)))
 			st = ST_END;
 		if (st == ST_OK)
 			st = map_put(&b->binds, id, x);
 		if (st == ST_OK)
-			st = inspect(x);
+			st = pin_is_on(b->control) ? locate(x) : inspect(x);
 		if (st != ST_OK) {
 			(void)map_take(&b->binds, id);
 			bind_free(x);
@@ -226,6 +293,8 @@ ignored(void *ctx, enum status st, uint32_t handle)
 void
 brain_unbind(struct brain *b, struct str id)
 {
+	if (pin_is_on(b->control))
+		pin_remove(b->control, id);
 	enum status st = enroll_find(b->control, id) == NULL
 				 ? ST_NOT_FOUND
 				 : enroll_end(b->control, id, ignored, b);
@@ -253,6 +322,12 @@ brain_rebind(struct brain *b, struct str id, const json_t *policy)
 			  STR_ARG(id), status_code(st));
 }
 
+void
+brain_bind_soon(struct brain *b)
+{
+	b->ticks = 0; /* what comes each minute comes with the next tick */
+}
+
 /* Those that should be known and aren't: super is another one, or something failed. */
 void
 brain_bind_all(struct brain *b)
@@ -262,14 +337,14 @@ brain_bind_all(struct brain *b)
 	struct str last = STR("");
 
 	arena_init(&a, WALK_ARENA);
-	while (brain_store_walk(b->store, BRAIN_BIT(BRAIN_RUNNING), last, &a, &found) ==
-		       ST_OK &&
+	while (brain_store_walk(b->store,
+				BRAIN_BIT(BRAIN_RUNNING) | BRAIN_BIT(BRAIN_PAUSED),
+				last, &a, &found) == ST_OK &&
 	       found.n > 0) {
 		for (size_t i = 0; i < found.n; i++) {
 			const struct brain_sandbox *box = &found.of[i];
 
-			if (networked(b, box->server) == NULL ||
-			    enroll_find(b->control, box->id) != NULL)
+			if (networked(b, box->server) == NULL || is_bound(b, box->id))
 				continue;
 			enum status st = brain_bind(b, box->id, NULL);
 			if (st != ST_OK && st != ST_END)

@@ -73,12 +73,13 @@ struct control {
 	struct ask_line *lines[CONTROL_SLOTS];
 	bool is_connector[CONTROL_SLOTS];            /* who is at the other end */
 	char group[CONTROL_SLOTS][STR_NAME_MAX + 1]; /* of a connector process */
-	struct ask_line *dialer, *keeper;
+	struct ask_line *dialer, *keeper, *locator;
 	struct stats *stats[CONTROL_SLOTS]; /* NULL: no such slot */
 	struct super_call calls[CONTROL_CALLS];
 	uint32_t last_seq;
 	struct ask_rate asked[ASK_COUNT]; /* of super */
 	struct map digests;               /* see digest.h */
+	struct map pinned;                /* pin.h: our ids of what is pinned */
 	uint64_t failures_ms;             /* failed logins: start of this second */
 	unsigned failures;
 	struct brain *brain;         /* brain.h; NULL: no execution request is served */

@@ -6,6 +6,7 @@
 #include "proxy/base/num.h"
 #include "proxy/control/brain.h"
 #include "proxy/control/digest.h"
+#include "proxy/control/pin.h"
 #include "proxy/io/sock.h"
 
 /* Lines to other roles. */
@@ -42,9 +43,23 @@ line_lost(void *ctx, struct ask_line *line, enum status why)
 		c->dialer = NULL;
 	if (c->keeper == line)
 		c->keeper = NULL;
+	if (c->locator == line) {
+		c->locator = NULL;
+		pin_forget_all(c);
+	}
 	if (c->brain != NULL)
 		brain_line_lost(c->brain, line);
 	ask_line_free(line);
+}
+
+/* It begins with no pins: sandboxes that are there get them again. */
+static void
+given_locator(struct control *c, struct ask_line *line)
+{
+	c->locator = line;
+	pin_forget_all(c);
+	if (c->brain != NULL)
+		brain_bind_soon(c->brain);
 }
 
 static enum status
@@ -79,6 +94,8 @@ given_line(struct control *c, uint32_t index, struct str text, struct ask_msg *m
 		c->dialer = c->lines[slot];
 	else if (index == ROLE_KEEPER)
 		c->keeper = c->lines[slot];
+	else if (index == ROLE_LOCATOR)
+		given_locator(c, c->lines[slot]);
 	return st;
 }
 

@@ -188,6 +188,9 @@ slots_make(struct super *s)
 	sources_watch(s);
 	for (size_t i = 0; i < COUNT_OF(order) && st == ST_OK; i++)
 		st = slot_add(s, order[i], 0);
+	/* Only where there is a docker to ask. */
+	if (st == ST_OK && image_text(s->policy.image, OPT_EXEC_DOCKER).n > 0)
+		st = slot_add(s, ROLE_LOCATOR, 0);
 	s->first_worker = s->slots_n;
 	for (size_t i = 0; i < s->workers_n && st == ST_OK; i++)
 		st = slot_add(s, ROLE_WORKER, i);

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
@@ -67,22 +68,51 @@ child_descriptors(const struct super *s, int line)
 		child_failed(s, "close_range");
 }
 
+/* The one capability of a role that has one: the locator's, for elements of nft sets and
+ * neighbours.  All others have none. */
+static uint64_t
+child_capability(enum role r)
+{
+	return r == ROLE_LOCATOR ? 1ULL << CAP_NET_ADMIN : 0;
+}
+
+/* Through the change of user, and then (ambient) through exec.  jail_early() leaves it no
+ * way to go further. */
+static void
+child_keep(const struct super *s, uint64_t keep)
+{
+	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	uint32_t bits = (uint32_t)keep;
+	struct __user_cap_data_struct data[2] = { { bits, bits, bits }, { 0, 0, 0 } };
+
+	if (syscall(SYS_capset, &head, data) < 0 ||
+	    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_ADMIN, 0, 0) < 0)
+		child_failed(s, "capability");
+}
+
 /* Inside a user namespace without that id (EINVAL) the role keeps ours; it drops every
  * capability all the same. */
 static void
-child_user(const struct super *s)
+child_user(const struct super *s, enum role r)
 {
+	uint64_t keep = child_capability(r);
+
 	if (geteuid() != 0 || s->uid == 0)
 		return;
 	/* While we may: the first capability that this kernel lacks ends the row. */
-	for (unsigned long cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
-		continue;
+	for (unsigned long cap = 0; cap < 64; cap++)
+		if ((keep >> cap & 1) == 0 && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			break;
+	if (keep != 0 && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
+		child_failed(s, "capability");
 	if (setgroups(0, NULL) < 0 && errno != EPERM)
 		child_failed(s, "setgroups");
 	if (setresgid(s->gid, s->gid, s->gid) < 0 && errno != EINVAL)
 		child_failed(s, "setresgid");
 	if (setresuid(s->uid, s->uid, s->uid) < 0 && errno != EINVAL)
 		child_failed(s, "setresuid");
+	if (keep != 0)
+		child_keep(s, keep);
 }
 
 /* Who acts ends with super.  The ledger first stores what the others said before they
@@ -147,7 +177,7 @@ spawn_process(struct super *s, enum role r, int line, const char *const *args,
 	child_descriptors(s, line);
 	/* The compiler reads the operator's files, as the operator. */
 	if (r != ROLE_COMPILE)
-		child_user(s);
+		child_user(s, r);
 	child_signals(s, r, parent);
 	child_exec(s, r, args);
 }
@@ -188,6 +218,9 @@ slot_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 		break;
 	case ASK_REJOIN:
 		give_again(slot, m);
+		break;
+	case ASK_DOCKER:
+		docker_heard(slot, m);
 		break;
 	case ASK_FORGET:
 		give_forget(slot->super);

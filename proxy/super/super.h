@@ -234,6 +234,9 @@ void detach_heard(struct slot *control, struct ask_msg *m);
 enum status
 attach_tell_all(struct slot *slot) MUSTCHECK; /* SANDBOX, then its sockets */
 
+/* docker.c: DOCKER */
+void docker_heard(struct slot *locator, struct ask_msg *m);
+
 /* health.c */
 void health_heard(struct slot *control, struct ask_msg *m);
 

@@ -1,0 +1,42 @@
+#ifndef PROXY_CONTROL_PIN_H
+#define PROXY_CONTROL_PIN_H
+/*
+ * pin: asks of the locator (proxy/locator/locator.h): where the container of a sandbox is,
+ * and that what was found, and only that, may send.  Everything is called by our own id.
+ *
+ * Pins end with the line to the locator: a new locator has none, and who wants one pins
+ * anew.  Until then its sandbox reaches nothing.
+ */
+#include "proxy/base/addr.h"
+#include "proxy/control/control.h"
+
+struct pin; /* an open ask */
+
+enum { PIN_ADDRS = 2 };
+
+/* Comes once, never from inside.  of: the addresses that were found; of pin_add() none. */
+typedef void (*pin_fn)(void *ctx, enum status st, const struct addr *of, size_t n);
+
+struct pin_wish {
+	struct str id;       /* ours */
+	struct str upstream; /* its server's */
+	struct str network;  /* docker's name of the network */
+	pin_fn fn;
+	void *ctx;
+};
+
+/* Does the configuration name a docker? */
+bool pin_is_on(const struct control *c);
+/* ST_NO_LOCATOR: there is none now. */
+enum status pin_locate(struct control *c, const struct pin_wish *w,
+		       struct pin **ret_pin) MUSTCHECK;
+enum status pin_add(struct control *c, const struct pin_wish *w,
+		    struct pin **ret_pin) MUSTCHECK;
+void pin_cancel(struct pin *p); /* NULL is fine; fn comes no more */
+void pin_remove(struct control *c, struct str id);
+bool pin_is_there(const struct control *c, struct str id);
+
+/* The line to a locator came or went: nothing is pinned any more. */
+void pin_forget_all(struct control *c);
+
+#endif
