@@ -345,8 +345,7 @@ existing(struct brain_turn *t)
 	brain_refuse(t, ST_CONFLICT, STR("what this Idempotency-Key made is gone"));
 }
 
-/* Ready at once: it only has to become its owner's.  Its labels and its time are set behind the
- * answer. */
+/* Ready at once: its labels and its time are set behind the answer. */
 static void
 warm(struct brain_turn *t)
 {
