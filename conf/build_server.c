@@ -2,7 +2,6 @@
  * `servers`: OpenSandbox servers.  Each becomes a connector of its own group, through which
  * the gateway calls the server's API and nobody else does.
  */
-#include "conf/auth_text.h"
 #include "conf/build_system.h"
 #include "conf/rule_part.h"
 #include "conf/value.h"
@@ -15,22 +14,6 @@ struct server_context {
 	struct rule_context endpoints; /* as a rule reads addresses */
 	bool is_plain_meant;
 };
-
-static void
-on_key(struct build *b, const struct node *n, void *ctx)
-{
-	struct server_context *c = ctx;
-	struct str s;
-
-	if (!value_text(b->report, n, &s))
-		return;
-	if (auth_is_shared_secret(s))
-		c->system.source->image.auth.secret = draft_str(b->draft, s);
-	else
-		report_error(b->report, n->at,
-			     "`%.*s` is not a name in the vault, without {user}",
-			     STR_ARG(s));
-}
 
 static void
 on_tier(struct build *b, const struct node *n, void *ctx)
@@ -75,7 +58,7 @@ static const struct build_field fields[] = {
 	{ "name", NULL }, /* read when it was gathered */
 	{ "url", build_system_url },
 	{ "addresses", build_system_addresses },
-	{ "key", on_key },
+	{ "key", build_system_secret },
 	{ "tier", on_tier },
 	{ "endpoints", on_endpoints },
 	{ "network", on_network },

@@ -138,22 +138,6 @@ on_login_kind(struct build *b, const struct node *n, void *ctx)
 }
 
 static void
-on_login_secret(struct build *b, const struct node *n, void *ctx)
-{
-	struct store_context *c = ctx;
-	struct str s;
-
-	if (!value_text(b->report, n, &s))
-		return;
-	if (auth_is_shared_secret(s))
-		c->system.source->image.auth.secret = draft_str(b->draft, s);
-	else
-		report_error(b->report, n->at,
-			     "`%.*s` is not a name in the vault, without {user}",
-			     STR_ARG(s));
-}
-
-static void
 on_login_mount(struct build *b, const struct node *n, void *ctx)
 {
 	read_path(b, n, &((struct store_context *)ctx)->image.login_mount);
@@ -170,7 +154,7 @@ on_role(struct build *b, const struct node *n, void *ctx)
 
 static const struct build_field login_fields[] = {
 	{ "kind", on_login_kind },
-	{ "secret", on_login_secret },
+	{ "secret", build_system_secret },
 	{ "mount", on_login_mount },
 	{ "role", on_role },
 };

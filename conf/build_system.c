@@ -1,6 +1,8 @@
 #include "conf/build_system.h"
 
+#include "conf/auth_text.h"
 #include "conf/rule_part.h"
+#include "conf/value.h"
 #include "proxy/http/dest.h"
 
 enum { HTTPS = 443 };
@@ -115,4 +117,20 @@ void
 build_system_addresses(struct build *b, const struct node *n, void *ctx)
 {
 	rule_part_addresses(b, n, &((struct build_system *)ctx)->rule);
+}
+
+void
+build_system_secret(struct build *b, const struct node *n, void *ctx)
+{
+	struct build_system *c = ctx;
+	struct str s;
+
+	if (!value_text(b->report, n, &s))
+		return;
+	if (auth_is_shared_secret(s))
+		c->source->image.auth.secret = draft_str(b->draft, s);
+	else
+		report_error(b->report, n->at,
+			     "`%.*s` is not a name in the vault, without {user}",
+			     STR_ARG(s));
 }

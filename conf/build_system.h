@@ -28,5 +28,7 @@ void build_system_end(struct build *b, struct build_system *s);
 /* Fields.  Plain or not is left to the caller. */
 void build_system_url(struct build *b, const struct node *n, void *ctx);
 void build_system_addresses(struct build *b, const struct node *n, void *ctx);
+/* What the system is shown: a name in the vault that is nobody's own. */
+void build_system_secret(struct build *b, const struct node *n, void *ctx);
 
 #endif

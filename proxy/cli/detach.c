@@ -4,37 +4,19 @@
  */
 #include <stdio.h>
 
-#include "proxy/cli/admin.h"
 #include "proxy/cli/args.h"
+#include "proxy/cli/by_id.h"
 #include "proxy/cli/cmds.h"
-
-enum { HTTP_OK = 200, HTTP_NOT_FOUND = 404 };
 
 static const char usage[] =
 	"usage: sandgate detach [-c FILE | --state DIR] --sandbox ID\n";
 
-static int
-detach(const struct admin_where *where, const char *id)
-{
-	struct admin_wish wish = { .method = "POST", .path = "/v1/detach" };
-	struct admin_reply reply;
-
-	wish.body = json_pack("{s:s}", "id", id);
-	if (wish.body == NULL)
-		return args_wrong("detach", "not an ID:", id) ? 0 : 2;
-	enum status st = admin_call(where, &wish, &reply);
-	json_decref(wish.body);
-	if (st != ST_OK)
-		return 1;
-	if (reply.http == HTTP_NOT_FOUND)
-		(void)fprintf(stderr, "sandgate: no sandbox `%s` is attached\n", id);
-	else if (reply.http != HTTP_OK)
-		admin_print_refusal(&reply);
-	else
-		(void)printf("detached %s\n", id);
-	json_decref(reply.body);
-	return reply.http == HTTP_OK ? 0 : 1;
-}
+static const struct by_id command = {
+	.name = "detach",
+	.path = "/v1/detach",
+	.done = "detached",
+	.missing = "attached",
+};
 
 int
 cmd_detach(int argc, char **argv)
@@ -53,5 +35,5 @@ cmd_detach(int argc, char **argv)
 		(void)fputs(usage, stderr);
 		return 2;
 	}
-	return detach(&where, id);
+	return by_id_ask(&command, &where, id);
 }

@@ -325,7 +325,7 @@ put_text(struct buf *b, struct str text)
 		STR("\n[there is more, which is not shown: sha256 is of all of it]");
 	bool is_cut = text.n > APPROVALS_TEXT_MAX - 4;
 
-	buf_init(b, 4 * APPROVALS_TEXT_MAX);
+	buf_init(b, (size_t)4 * APPROVALS_TEXT_MAX);
 	redact_put(b, str_head(text, APPROVALS_TEXT_MAX), NULL);
 	if (b->st != ST_OK || (!is_cut && b->len <= APPROVALS_TEXT_MAX))
 		return b->st;

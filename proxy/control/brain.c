@@ -12,6 +12,40 @@ brain_now_s(void)
 	return clock_wall_us() / 1000000;
 }
 
+enum { PAGE_ARENA = 1 << 20 };
+
+/* One page; what comes out is the last one's id.  False: that was all. */
+static bool
+each_of_page(struct brain *b, unsigned states, struct buf *after, brain_each_fn fn)
+{
+	CLEANUP(arena_done) struct arena a;
+	struct brain_sandboxes page;
+	enum status st;
+
+	arena_init(&a, PAGE_ARENA);
+	st = brain_store_walk(b->store, states, str_of(after->p, after->len), &a,
+			      &page);
+	if (st != ST_OK)
+		log_error(&b->control->role.log, "exec.db: %s", status_code(st));
+	if (st != ST_OK || page.n == 0)
+		return false;
+	for (size_t i = 0; i < page.n; i++)
+		fn(b, &page.of[i]);
+	buf_clear(after);
+	buf_put(after, page.of[page.n - 1].id);
+	return after->st == ST_OK;
+}
+
+void
+brain_each(struct brain *b, unsigned states, brain_each_fn fn)
+{
+	CLEANUP(buf_done) struct buf after = { 0 };
+
+	buf_init(&after, BRAIN_ID + 1);
+	while (each_of_page(b, states, &after, fn))
+		;
+}
+
 /* Tickets. */
 
 struct brain_busy { /* of one sandbox */

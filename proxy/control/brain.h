@@ -101,6 +101,9 @@ enum status brain_ticket_add(struct brain *b, const struct brain_ticket *t) MUST
 /* How many tickets of it are open: none may be paused or expire that has some. */
 size_t brain_busy(const struct brain *b, struct str id);
 uint64_t brain_now_s(void);
+/* Every sandbox in one of these states (bits), short as rows of walks are. */
+typedef void (*brain_each_fn)(struct brain *b, const struct brain_sandbox *box);
+void brain_each(struct brain *b, unsigned states, brain_each_fn fn);
 
 /* brain_turn.c */
 
@@ -227,6 +230,11 @@ enum status brain_bind(struct brain *b, struct str id,
 		       struct brain_wait *wait) MUSTCHECK;
 void brain_unbind(struct brain *b, struct str id); /* it isn't there any more */
 void brain_rebind(struct brain *b, struct str id, const json_t *policy);
+/* One that is given again: the policy of the latest wish counts, if we enforce it; where
+ * its server does, one of another policy is another shape.  policy: as it is kept, or empty:
+ * nothing is asked for. */
+enum status brain_rebind_given(struct brain *b, const struct brain_sandbox *box,
+			       struct str policy) MUSTCHECK;
 void brain_bind_all(struct brain *b);  /* each minute */
 void brain_bind_soon(struct brain *b); /* within the next second */
 void brain_binds_close(struct brain *b);

@@ -18,7 +18,7 @@
 #include "proxy/control/enroll.h"
 #include "proxy/control/pin.h"
 
-enum { BIND_ARENA = 1 << 20, TEXT_MAX = 256 * 1024, WALK_ARENA = 4 << 20 };
+enum { BIND_ARENA = 1 << 20, TEXT_MAX = 256 * 1024 };
 
 struct brain_bind { /* one that is on its way */
 	struct brain *brain;
@@ -110,6 +110,27 @@ narrow_of(struct brain_bind *x, struct str *text)
 	return text;
 }
 
+/* What came for it while it wasn't known found nothing to change. */
+static void
+catch_up(struct brain_bind *x)
+{
+	struct brain_sandbox now;
+	enum status st =
+		brain_store_find_any(x->brain->store, x->box.id, &x->arena, &now);
+	json_t *policy;
+
+	if (st != ST_OK || now.state != BRAIN_RUNNING ||
+	    !str_eq(now.upstream, x->box.upstream)) {
+		brain_unbind(x->brain, x->box.id);
+		return;
+	}
+	if (str_eq(now.policy, x->box.policy))
+		return;
+	policy = brain_json_object(now.policy);
+	brain_rebind(x->brain, x->box.id, policy);
+	json_decref(policy);
+}
+
 static void
 pinned(void *ctx, enum status st, const struct addr *of, size_t n)
 {
@@ -118,6 +139,8 @@ pinned(void *ctx, enum status st, const struct addr *of, size_t n)
 	(void)of;
 	(void)n;
 	x->pin = NULL;
+	if (st == ST_OK)
+		catch_up(x);
 	bind_end(x, st);
 }
 
@@ -134,6 +157,8 @@ enrolled(void *ctx, enum status st, uint32_t handle)
 		if (st == ST_OK)
 			return;
 	}
+	if (st == ST_OK)
+		catch_up(x);
 	bind_end(x, st);
 }
 
@@ -328,31 +353,38 @@ brain_bind_soon(struct brain *b)
 	b->ticks = 0; /* what comes each minute comes with the next tick */
 }
 
+enum status
+brain_rebind_given(struct brain *b, const struct brain_sandbox *box, struct str policy)
+{
+	json_t *wish;
+	enum status st;
+
+	if (policy.n == 0 || str_eq(policy, box->policy) ||
+	    networked(b, box->server) == NULL)
+		return ST_OK;
+	wish = brain_json_object(policy);
+	st = wish == NULL ? ST_NOMEM : brain_store_policy(b->store, box->id, policy);
+	if (st == ST_OK)
+		brain_rebind(b, box->id, wish);
+	json_decref(wish);
+	return st;
+}
+
 /* Those that should be known and aren't: super is another one, or something failed. */
+static void
+bind_unknown(struct brain *b, const struct brain_sandbox *box)
+{
+	enum status st = ST_OK;
+
+	if (networked(b, box->server) != NULL && !is_bound(b, box->id))
+		st = brain_bind(b, box->id, NULL);
+	if (st != ST_OK && st != ST_END)
+		log_error(&b->control->role.log, "%.*s has no way out: %s",
+			  STR_ARG(box->id), status_code(st));
+}
+
 void
 brain_bind_all(struct brain *b)
 {
-	struct arena a;
-	struct brain_sandboxes found;
-	struct str last = STR("");
-
-	arena_init(&a, WALK_ARENA);
-	while (brain_store_walk(b->store,
-				BRAIN_BIT(BRAIN_RUNNING) | BRAIN_BIT(BRAIN_PAUSED),
-				last, &a, &found) == ST_OK &&
-	       found.n > 0) {
-		for (size_t i = 0; i < found.n; i++) {
-			const struct brain_sandbox *box = &found.of[i];
-
-			if (networked(b, box->server) == NULL || is_bound(b, box->id))
-				continue;
-			enum status st = brain_bind(b, box->id, NULL);
-			if (st != ST_OK && st != ST_END)
-				log_error(&b->control->role.log,
-					  "%.*s has no way out: %s", STR_ARG(box->id),
-					  status_code(st));
-		}
-		last = found.of[found.n - 1].id;
-	}
-	arena_done(&a);
+	brain_each(b, BRAIN_BIT(BRAIN_RUNNING) | BRAIN_BIT(BRAIN_PAUSED), bind_unknown);
 }

@@ -6,7 +6,7 @@
 #include "proxy/http/dest.h"
 #include "proxy/io/vault_op.h"
 
-enum { ITEMS_MAX = 64, PORT = 443 };
+enum { ITEMS_MAX = 64, MATCH_MAX = 8 * 1024, PORT = 443 };
 
 static bool
 is_item_name(struct str name)
@@ -169,6 +169,8 @@ check_match(const json_t *match, struct buf *why)
 	const json_t *one;
 	size_t i;
 
+	if (json_dumpb(match, NULL, 0, JSON_COMPACT) > MATCH_MAX)
+		return bad(why, "match is longer than 8 KiB");
 	if (!json_is_array(json_object_get(match, "hosts")) ||
 	    json_array_size(json_object_get(match, "hosts")) == 0)
 		return bad(why, "match.hosts is no list of names");
@@ -280,10 +282,13 @@ read_patch(struct brain_turn *t, struct buf *why)
 	return st;
 }
 
-/* What is bound nowhere would be kept nowhere. */
+/* What is bound nowhere would be kept nowhere; what is kept is kept in our memory. */
 static enum status
-check_bound(const struct change *c, struct buf *why)
+check_whole(const struct change *c, struct buf *why)
 {
+	if (json_object_size(c->credentials) > ITEMS_MAX ||
+	    json_object_size(c->bindings) > ITEMS_MAX)
+		return bad(why, "a vault holds at most 64 credentials and 64 bindings");
 	return json_object_size(c->values) > 0 && c->puts_n == 0
 		       ? bad(why, "each credential is to be bound in the same request")
 		       : ST_OK;
@@ -302,5 +307,5 @@ binding_read(struct brain_turn *t, struct buf *why)
 			      why);
 	if (st == ST_OK && is_new)
 		st = add_list(t, json_object_get(t->body, "bindings"), true, true, why);
-	return st == ST_OK ? check_bound(t->state, why) : st;
+	return st == ST_OK ? check_whole(t->state, why) : st;
 }

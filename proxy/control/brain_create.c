@@ -7,11 +7,8 @@
 #include "proxy/control/brain_label.h"
 #include "proxy/control/brain_policy.h"
 
-enum {
-	IDEMPOTENCY_S = 24 * 3600,
-	CLAIMS = 3,
-	SLACK_S = 5, /* of a time that is long enough */
-};
+/* SLACK_S: of a time that is long enough. */
+enum { IDEMPOTENCY_S = 24 * 3600, CLAIMS = 3, SLACK_S = 5 };
 
 static void claim(struct brain_turn *t);
 
@@ -196,14 +193,12 @@ static struct str
 body_for(struct brain_turn *t)
 {
 	json_t *body = brain_dress(t->brain, &t->box);
-	const json_t *image = json_object_get(t->request.body, "image");
+	json_t *image = json_object_get(t->request.body, "image");
 	struct str text = { NULL, 0 };
 
 	/* With the registry's credentials, which the kept request doesn't have. */
 	if (body != NULL &&
-	    (image == NULL ||
-	     json_object_set(body, "image",
-			     json_object_get(t->request.body, "image")) == 0))
+	    (image == NULL || json_object_set(body, "image", image) == 0))
 		text = brain_dump(&t->arena, body);
 	json_decref(body);
 	return text;
@@ -350,8 +345,7 @@ existing(struct brain_turn *t)
 	brain_refuse(t, ST_CONFLICT, STR("what this Idempotency-Key made is gone"));
 }
 
-/* Ready at once: it only has to become its owner's.  Its labels and its time are set behind the
- * answer. */
+/* Ready at once: its labels and its time are set behind the answer. */
 static void
 warm(struct brain_turn *t)
 {
@@ -410,7 +404,13 @@ claimed(struct brain_turn *t, enum brain_claimed how)
 
 	set_words(t, how);
 	if (how == BRAIN_EXISTING || how == BRAIN_REPEATED) {
-		existing(t);
+		st = how == BRAIN_REPEATED
+			     ? ST_OK
+			     : brain_rebind_given(t->brain, &t->box, c->kept_policy);
+		if (st == ST_OK)
+			existing(t);
+		else
+			brain_refuse(t, st, STR(""));
 		return;
 	}
 	if (t->box.state == BRAIN_PENDING) {

@@ -31,10 +31,15 @@ enum status brain_db_text(sqlite3_stmt *q, int column, struct arena *a,
 
 /* Rows of "SELECT " BRAIN_DB_COLUMNS " FROM sandboxes ...". */
 #define BRAIN_DB_COLUMNS                                                               \
+	BRAIN_DB_COLUMNS_OF("request", "metadata", "policy", "endpoints")
+/* The same without the long texts that callers write: of many rows these are few bytes,
+ * whoever wrote them. */
+#define BRAIN_DB_SHORT BRAIN_DB_COLUMNS_OF("x''", "x''", "x''", "x''")
+#define BRAIN_DB_COLUMNS_OF(request, metadata, policy, endpoints)                      \
 	"id, server, upstream, tenant, user, agent, session, task, on_behalf_of,"      \
-	" reuse_key, shape, snapshot, request, metadata, policy, endpoints, tier,"     \
-	" state, reuse, created_s, expires_s, used_s, paused_s, gone_s, create_ms,"    \
-	" pause_ms, resume_ms, freed"
+	" reuse_key, shape, snapshot, " request ", " metadata ", " policy              \
+	", " endpoints ", tier, state, reuse, created_s, expires_s, used_s,"           \
+	" paused_s, gone_s, create_ms, pause_ms, resume_ms, freed"
 
 /* The first row, or ST_NOT_FOUND. */
 enum status brain_db_one(sqlite3_stmt *q, struct arena *a,

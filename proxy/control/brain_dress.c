@@ -239,7 +239,7 @@ brain_placing(const struct brain_turn *t, const json_t *policy, enum risk_level 
 
 	for (size_t i = 0; i < n; i++)
 		labels[i] = (struct exec_pair){ pairs[i].key, pairs[i].value };
-	buf_init(&line, 64 * 1024);
+	buf_init(&line, (size_t)64 * 1024);
 	put_entrypoint(&line, json_object_get(r->body, "entrypoint"));
 	/* Without a policy it reaches what the operator's lets it. */
 	hosts[0] = STR("*");

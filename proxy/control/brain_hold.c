@@ -10,21 +10,21 @@ static void
 held_told(void *ctx, const struct approval_told *told)
 {
 	struct brain_turn *t = ctx;
-	enum status st = brain_making_begin(t->brain, t->box.id);
 	struct create *c = t->state;
+	enum status st = told->st;
 
 	t->approval = NULL;
 	t->was_held = true;
-	if (told->st != ST_OK) {
-		create_set_failed(t);
-		brain_refuse(t, told->st, STR(""));
-	} else if (st != ST_OK) {
+	/* A job only of what will be made: none but its maker ends it. */
+	if (st == ST_OK)
+		st = brain_making_begin(t->brain, t->box.id);
+	if (st != ST_OK) {
 		create_fail(t, st, "");
-	} else {
-		c->is_making = true;
-		c->since_ms = loop_now_ms(t->brain->control->loop);
-		create_make(t);
+		return;
 	}
+	c->is_making = true;
+	c->since_ms = loop_now_ms(t->brain->control->loop);
+	create_make(t);
 }
 
 void

@@ -130,55 +130,47 @@ act_all(struct brain *b, const struct brain_sandboxes *found, enum brain_act wha
 }
 
 static void
-expire(struct brain *b, struct arena *a)
+expire(struct brain *b)
 {
+	CLEANUP(arena_done) struct arena a;
 	struct brain_sandboxes found;
 
-	if (brain_store_expired(b->store, brain_now_s(), a, &found) == ST_OK)
+	arena_init(&a, IDLE_ARENA);
+	if (brain_store_expired(b->store, brain_now_s(), &a, &found) == ST_OK)
 		act_all(b, &found, BRAIN_KILL);
 }
 
 static void
-unused(struct brain *b, struct arena *a, enum brain_state in, uint64_t after_s,
-       enum brain_act what)
+unused(struct brain *b, enum brain_state in, uint64_t after_s, enum brain_act what)
 {
+	CLEANUP(arena_done) struct arena a;
 	struct brain_sandboxes found;
 	uint64_t now = brain_now_s();
 
+	arena_init(&a, IDLE_ARENA);
 	if (after_s > 0 && now > after_s &&
-	    brain_store_idle(b->store, in, now - after_s, a, &found) == ST_OK)
+	    brain_store_idle(b->store, in, now - after_s, &a, &found) == ST_OK)
 		act_all(b, &found, what);
 }
 
-static void
-sleep_all(struct brain *b, struct arena *a)
+void
+brain_idle(struct brain *b)
 {
 	const struct image *im = b->control->role.image;
 	enum exec_idle how = (enum exec_idle)image_number(im, OPT_EXEC_IDLE);
 	uint64_t after = image_number(im, OPT_EXEC_IDLE_AFTER) / 1000;
 	uint64_t kill = image_number(im, OPT_EXEC_KILL_AFTER) / 1000;
 
-	unused(b, a, BRAIN_RUNNING, kill, BRAIN_KILL);
-	unused(b, a, BRAIN_PAUSED, kill, BRAIN_KILL);
-	unused(b, a, BRAIN_SNAPSHOT, kill, BRAIN_KILL);
+	expire(b);
+	unused(b, BRAIN_RUNNING, kill, BRAIN_KILL);
+	unused(b, BRAIN_PAUSED, kill, BRAIN_KILL);
+	unused(b, BRAIN_SNAPSHOT, kill, BRAIN_KILL);
 	if (how == EXEC_IDLE_PAUSE)
-		unused(b, a, BRAIN_RUNNING, after, BRAIN_PAUSE);
+		unused(b, BRAIN_RUNNING, after, BRAIN_PAUSE);
 	else if (how == EXEC_IDLE_SNAPSHOT)
-		unused(b, a, BRAIN_RUNNING, after, BRAIN_FREEZE);
+		unused(b, BRAIN_RUNNING, after, BRAIN_FREEZE);
 	else if (how == EXEC_IDLE_KILL)
-		unused(b, a, BRAIN_RUNNING, after, BRAIN_KILL);
-}
-
-void
-brain_idle(struct brain *b)
-{
-	struct arena a;
-
-	arena_init(&a, IDLE_ARENA);
-	expire(b, &a);
-	arena_done(&a);
-	sleep_all(b, &a);
-	arena_done(&a);
+		unused(b, BRAIN_RUNNING, after, BRAIN_KILL);
 }
 
 /* Half made: by a process that is no more, or by a server that said nothing.  What may still
@@ -230,23 +222,15 @@ brain_idle_rest(struct brain *b)
 }
 
 /* Whoever was asked about them is asked no more. */
+static void
+unpend(struct brain *b, const struct brain_sandbox *box)
+{
+	if (brain_store_state(b->store, box->id, BRAIN_FAILED, brain_now_s()) != ST_OK)
+		log_error(&b->control->role.log, "exec.db: a row stays pending");
+}
+
 void
 brain_idle_start(struct brain *b)
 {
-	struct arena a;
-	struct brain_sandboxes found;
-	struct str last = STR("");
-
-	arena_init(&a, IDLE_ARENA);
-	while (brain_store_walk(b->store, BRAIN_BIT(BRAIN_PENDING), last, &a, &found) ==
-		       ST_OK &&
-	       found.n > 0) {
-		for (size_t i = 0; i < found.n; i++)
-			if (brain_store_state(b->store, found.of[i].id, BRAIN_FAILED,
-					      brain_now_s()) != ST_OK)
-				log_error(&b->control->role.log,
-					  "exec.db: a row stays pending");
-		last = found.of[found.n - 1].id;
-	}
-	arena_done(&a);
+	brain_each(b, BRAIN_BIT(BRAIN_PENDING), unpend);
 }

@@ -256,7 +256,7 @@ brain_list(struct brain_turn *t)
 		brain_refuse(t, st, STR(""));
 		return;
 	}
-	map_init(&l->said, BRAIN_LIST_MAX * REFRESH_PAGES);
+	map_init(&l->said, (size_t)BRAIN_LIST_MAX * REFRESH_PAGES);
 	t->state = l;
 	t->state_done = list_done;
 	l->page = 1;

@@ -36,7 +36,7 @@ is_allow(const json_t *rule)
 static bool
 is_host(struct str name)
 {
-	if (name.n == 0 || name.n > NETPOLICY_TARGET)
+	if (name.p == NULL || name.n == 0 || name.n > NETPOLICY_TARGET)
 		return false;
 	for (struct str rest = name; rest.p != NULL;) {
 		struct str label = str_cut(&rest, '.');

@@ -178,33 +178,41 @@ row_told(struct brain_round *r, const struct call_got *got)
 	next_row(r);
 }
 
+static bool
+is_unseen(const struct brain_round *r, const struct brain_sandbox *box)
+{
+	return str_eq(box->server, r->server) &&
+	       map_get(&r->seen, box->upstream) == NULL &&
+	       !brain_job_runs(r->brain, box->id);
+}
+
+/* False: there are no more of them. */
+static bool
+next_page(struct brain_round *r)
+{
+	const unsigned states = BRAIN_BIT(BRAIN_RUNNING) | BRAIN_BIT(BRAIN_PAUSED);
+	struct str last = r->rows.n > 0 ? r->rows.of[r->rows.n - 1].id : STR("");
+
+	r->at = 0;
+	return brain_store_walk(r->brain->store, states, last, &r->arena, &r->rows) ==
+		       ST_OK &&
+	       r->rows.n > 0;
+}
+
 static void
 next_row(struct brain_round *r)
 {
-	for (;;) {
+	do {
 		for (; r->at < r->rows.n; r->at++) {
-			const struct brain_sandbox *box = &r->rows.of[r->at];
+			struct str upstream = r->rows.of[r->at].upstream;
 
-			if (str_eq(box->server, r->server) &&
-			    map_get(&r->seen, box->upstream) == NULL &&
-			    !brain_job_runs(r->brain, box->id)) {
-				ask(r, "GET",
-				    brain_target(&r->arena, box->upstream, ""),
-				    row_told);
-				return;
-			}
-		}
-		struct str last =
-			r->rows.n > 0 ? r->rows.of[r->rows.n - 1].id : STR("");
-		r->at = 0;
-		if (brain_store_walk(r->brain->store,
-				     BRAIN_BIT(BRAIN_RUNNING) | BRAIN_BIT(BRAIN_PAUSED),
-				     last, &r->arena, &r->rows) != ST_OK ||
-		    r->rows.n == 0) {
-			round_end(r);
+			if (!is_unseen(r, &r->rows.of[r->at]))
+				continue;
+			ask(r, "GET", brain_target(&r->arena, upstream, ""), row_told);
 			return;
 		}
-	}
+	} while (next_page(r));
+	round_end(r);
 }
 
 /* The list. */

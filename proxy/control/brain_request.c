@@ -8,7 +8,7 @@
 #include "proxy/control/brain_label.h"
 
 /* Fields that we read or take out.  Of these no other spelling may stand there. */
-static const char *const FIELDS[] = {
+static const char *const fields[] = {
 	"image",           "snapshotId",     "templateId",       "platform",
 	"timeout",         "resourceLimits", "resourceRequests", "env",
 	"metadata",        "lifecycle",      "entrypoint",       "networkPolicy",
@@ -57,10 +57,10 @@ request_has_twin(const json_t *object, const char *name)
 static enum status
 check_names(const struct request *r, struct buf *why)
 {
-	for (size_t i = 0; i < COUNT_OF(FIELDS); i++) {
-		if (!request_has_twin(r->body, FIELDS[i]))
+	for (size_t i = 0; i < COUNT_OF(fields); i++) {
+		if (!request_has_twin(r->body, fields[i]))
 			continue;
-		buf_putf(why, "write %s in this one way only", FIELDS[i]);
+		buf_putf(why, "write %s in this one way only", fields[i]);
 		return ST_BAD_PARAMETER;
 	}
 	return ST_OK;

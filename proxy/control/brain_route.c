@@ -152,6 +152,9 @@ route(struct brain_turn *t)
 	struct place_answer a = { 0 };
 	enum status st;
 
+	/* It was unused until now: perhaps it is just being put to sleep. */
+	if (brain_turn_wait(t, exec_again))
+		return;
 	if (e == NULL && ++t->looks <= BRAIN_LOOKS) {
 		exec_again(t); /* forgotten while the dialer was told */
 		return;

@@ -180,7 +180,7 @@ enum status brain_store_find(struct brain_store *s, const struct brain_owner *o,
 /* Anybody's in any state: for control's own. */
 enum status brain_store_find_any(struct brain_store *s, struct str id, struct arena *a,
 				 struct brain_sandbox *ret) MUSTCHECK;
-/* That isn't GONE. */
+/* That isn't GONE; short, as rows of walks are. */
 enum status brain_store_by_upstream(struct brain_store *s, struct str server,
 				    struct str upstream, struct arena *a,
 				    struct brain_sandbox *ret) MUSTCHECK;
@@ -198,9 +198,13 @@ struct brain_filter {
 enum status brain_store_list(struct brain_store *s, const struct brain_filter *f,
 			     struct arena *a, struct brain_sandboxes *ret) MUSTCHECK;
 
-/* For walks of control's own, everybody's and warm ones too: up to BRAIN_LIST_MAX rows
- * whose state is in the set, by id, after this id (empty: from the first).  The walk goes on
- * with the last id and ends when n is 0; rows may be changed between.  total isn't told. */
+/* What follows is for control's own, everybody's and warm ones too, and is short: request,
+ * metadata, policy and endpoints stay empty, so that no caller's long texts fill the arena
+ * that all others' rows come in.
+ *
+ * Walks: up to BRAIN_LIST_MAX rows whose state is in the set, by id, after this id (empty:
+ * from the first).  The walk goes on with the last id and ends when n is 0; rows may be
+ * changed between.  total isn't told. */
 enum status brain_store_walk(struct brain_store *s, unsigned states, struct str after,
 			     struct arena *a, struct brain_sandboxes *ret) MUSTCHECK;
 /* Live ones that have expired, longest ago first; at most BRAIN_LIST_MAX.  Each must be

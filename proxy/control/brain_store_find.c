@@ -2,9 +2,10 @@
 #include "proxy/control/brain_db.h"
 #include "proxy/control/brain_store.h"
 
-#define SELECT      "SELECT " BRAIN_DB_COLUMNS " FROM sandboxes WHERE"
-#define AS_LIMIT(n) #n
-#define LIMIT(n)    " LIMIT " AS_LIMIT(n)
+#define SELECT       "SELECT " BRAIN_DB_COLUMNS " FROM sandboxes WHERE"
+#define SELECT_SHORT "SELECT " BRAIN_DB_SHORT " FROM sandboxes WHERE"
+#define AS_LIMIT(n)  #n
+#define LIMIT(n)     " LIMIT " AS_LIMIT(n)
 
 /* What BRAIN_LIST_MAX is, for the preprocessor. */
 #define LIST_MAX 200
@@ -43,7 +44,7 @@ brain_store_by_upstream(struct brain_store *s, struct str server, struct str ups
 {
 	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
 	enum status st = sql_prepare(
-		s->db, SELECT " server = ?1 AND upstream = ?2 AND state < 7", &q);
+		s->db, SELECT_SHORT " server = ?1 AND upstream = ?2 AND state < 7", &q);
 
 	if (st != ST_OK)
 		return st;
@@ -159,7 +160,7 @@ brain_store_walk(struct brain_store *s, unsigned states, struct str after,
 	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
 	enum status st = sql_prepare(
 		s->db,
-		SELECT
+		SELECT_SHORT
 		" id > ?1 AND state < 7 AND (?2 >> state) & 1 = 1 ORDER BY id" LIMIT(
 			LIST_MAX),
 		&q);
@@ -176,11 +177,11 @@ brain_store_expired(struct brain_store *s, uint64_t now_s, struct arena *a,
 		    struct brain_sandboxes *ret)
 {
 	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
-	enum status st =
-		sql_prepare(s->db,
-			    SELECT " expires_s > 0 AND expires_s <= ?1"
-				   " AND state < 5 ORDER BY expires_s" LIMIT(LIST_MAX),
-			    &q);
+	enum status st = sql_prepare(
+		s->db,
+		SELECT_SHORT " expires_s > 0 AND expires_s <= ?1"
+			     " AND state < 5 ORDER BY expires_s" LIMIT(LIST_MAX),
+		&q);
 
 	if (st != ST_OK)
 		return st;
@@ -194,9 +195,9 @@ brain_store_idle(struct brain_store *s, enum brain_state state, uint64_t used_be
 {
 	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
 	enum status st = sql_prepare(s->db,
-				     SELECT " user IS NOT NULL AND state < 5"
-					    " AND state = ?1 AND used_s < ?2"
-					    " ORDER BY used_s" LIMIT(LIST_MAX),
+				     SELECT_SHORT " user IS NOT NULL AND state < 5"
+						  " AND state = ?1 AND used_s < ?2"
+						  " ORDER BY used_s" LIMIT(LIST_MAX),
 				     &q);
 
 	if (st != ST_OK)

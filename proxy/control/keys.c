@@ -99,6 +99,8 @@ narrow(struct keys *k, const struct moment *now, struct principal *p)
 			return st;
 		note_used(k, &made, now->wall_s);
 	}
+	if (p->on_behalf_of[0] != '\0' && !made.may_delegate)
+		return ST_MAY_NOT_DELEGATE;
 	p->scopes &= made.scopes;
 	p->may_delegate = p->may_delegate && made.may_delegate;
 	return ST_OK;

@@ -145,7 +145,7 @@ narrowing(const struct who *w)
 
 	if (w->may.narrow == NULL)
 		return json_null();
-	buf_init(&b, 2 * NARROW_TEXT_MAX);
+	buf_init(&b, (size_t)2 * NARROW_TEXT_MAX);
 	narrow_put(&b, w->may.narrow);
 	return buf_finish(&b, &out) == ST_OK ? text(out) : json_null();
 }

@@ -306,7 +306,7 @@ start_process(struct slot *slot)
 	if (st != ST_OK)
 		(void)close(pair[0]);
 	else
-		ask_line_widen(slot->line, 2 * SUPER_ATTACHED,
+		ask_line_widen(slot->line, (size_t)2 * SUPER_ATTACHED,
 			       2 * (size_t)SUPER_ATTACHED_BYTES);
 	return st;
 }

@@ -1,4 +1,5 @@
 /* exec_private: what passes of a request is read along with, for the ledger. */
+#include "conf/exec.h"
 #include "proxy/base/num.h"
 #include "proxy/flow/exec_tap.h"
 #include "proxy/flow/multipart_tap.h"
@@ -9,6 +10,7 @@ struct exec_watch {
 	bool has_parts, has_pty, has_events, has_bytes, is_over;
 	bool is_unread; /* an upload whose type tells nothing */
 	struct multipart_tap parts;
+	const struct upload *judged; /* the last whose place was; NULL: none */
 	struct pty_tap pty;
 	struct exec_tap events;
 	struct tally bytes;
@@ -79,6 +81,56 @@ is_too_big(const struct exec *e)
 	return max > 0 && e->watch->parts.largest > max;
 }
 
+/* What another reader might take for a place is none that was looked at. */
+static bool
+is_unread_upload(const struct exec_watch *w)
+{
+	return w->is_unread || w->parts.is_unreadable || w->parts.is_cut;
+}
+
+static void
+set_why(struct exec *e, const struct risk_answer *a)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct str why;
+
+	buf_init(&b, 2048);
+	risk_put_reason(&b, e->t->c->w->role.image, a);
+	if (buf_finish(&b, &why) == ST_OK)
+		why = arena_copy(&e->t->arena, why);
+	else
+		why = (struct str){ "", 0 };
+	if (why.p != NULL)
+		e->t->x.detail = why;
+}
+
+/* Where files are to go is known when they are on their way; execd puts none there before
+ * all have come.  So what a person has to allow never comes whole. */
+static enum status
+judge_places(struct exec *e)
+{
+	const struct image *im = e->t->c->w->role.image;
+	struct exec_watch *w = e->watch;
+	const struct upload *u = w->judged != NULL ? w->judged->next : w->parts.first;
+
+	if (!exec_needs_approval(im, RISK_HIGH))
+		return ST_OK;
+	for (; u != NULL && u->has_meta; u = u->next) {
+		struct risk_question q = { .kind = RISK_WRITE, .text = u->path };
+		struct risk_answer a;
+
+		w->judged = u;
+		risk_judge(im, &q, &a);
+		if (!exec_needs_approval(im, a.level))
+			continue;
+		set_why(e, &a);
+		return ST_UPLOAD_UNASKED;
+	}
+	enum risk_level level = (enum risk_level)image_number(im, OPT_RISK_UNREADABLE);
+	return is_unread_upload(w) && exec_needs_approval(im, level) ? ST_UPLOAD_UNASKED
+								     : ST_OK;
+}
+
 enum status
 exec_watch_put(struct exec *e, bool is_response, struct str piece)
 {
@@ -92,6 +144,11 @@ exec_watch_put(struct exec *e, bool is_response, struct str piece)
 		multipart_tap_put(&w->parts, piece);
 		if (is_too_big(e))
 			return ST_TOO_BIG;
+	}
+	if ((w->has_parts || w->is_unread) && !is_response) {
+		enum status st = judge_places(e);
+		if (st != ST_OK)
+			return st;
 	}
 	if (w->has_events && is_response)
 		exec_tap_put(&w->events, piece);

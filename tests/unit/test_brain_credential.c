@@ -188,6 +188,43 @@ what_no_connector_takes_is_refused_and_kept_nowhere(void **state)
 }
 
 static void
+a_vault_stays_small(void **state)
+{
+	static const char one[] = "{\"name\":\"c%d\",\"source\":{\"type\":\"inline\","
+				  "\"value\":\"x\"}}";
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct fake_answer *f;
+
+	assert_int_equal(world_ask(w, wish_of(ALICE, EXEC_OP_VAULT_CREATE, id,
+					      BODY("tracker.example.test", "x")))
+				 ->a.http,
+			 201);
+	buf_init(&b, 32 * 1024);
+	buf_put(&b, STR("{\"credentials\":{\"add\":["));
+	for (int i = 0; i < 64; i++) {
+		buf_put(&b, i == 0 ? STR("") : STR(","));
+		buf_putf(&b, one, i);
+	}
+	buf_put(&b, STR("]}}"));
+	f = world_ask(w, wish_of(ALICE, EXEC_OP_VAULT_PATCH, id, buf_cstr(&b)));
+	assert_int_equal(f->a.http, 400);
+	assert_non_null(strstr(f->body, "at most 64"));
+	buf_clear(&b);
+	buf_put(&b, STR("{\"bindings\":{\"replace\":[{\"name\":\"b\",\"match\":{"
+			"\"hosts\":[\"tracker.example.test\"],\"methods\":[\""));
+	for (int i = 0; i < 9000; i++)
+		buf_putc(&b, 'M');
+	buf_put(&b,
+		STR("\"]},\"auth\":{\"type\":\"bearer\",\"credential\":\"c\"}}]}}"));
+	f = world_ask(w, wish_of(ALICE, EXEC_OP_VAULT_PATCH, id, buf_cstr(&b)));
+	assert_int_equal(f->a.http, 400);
+	assert_non_null(strstr(f->body, "8 KiB"));
+	free(id);
+}
+
+static void
 without_the_keeper_nothing_is_said_to_be_kept(void **state)
 {
 	struct world *w = *state;
@@ -236,6 +273,42 @@ a_sandbox_is_known_by_its_address_while_it_lives(void **state)
 	assert_int_equal(w->ends, 1);
 }
 
+#define OF_SESSION(policy)                                                             \
+	"{\"image\":{\"uri\":\"sg/x\"},\"entrypoint\":[\"x\"]" policy "}"
+#define ONLY(host)                                                                     \
+	",\"networkPolicy\":{\"egress\":[{\"action\":\"allow\",\"target\":\"" host     \
+	"\"}]}"
+
+/* Where the gateway enforces it, a policy is no part of what is found again. */
+static void
+what_is_given_again_reaches_what_the_latest_request_says(void **state)
+{
+	static const struct {
+		const char *body, *narrow;
+	} asks[] = {
+		{ OF_SESSION(ONLY("a.test")), "default deny\nallow a.test\n" },
+		{ OF_SESSION(ONLY("b.test")), "default deny\nallow b.test\n" },
+		/* Nothing is asked for: nothing is widened. */
+		{ OF_SESSION(""), "default deny\nallow b.test\n" },
+	};
+	struct world *w = *state;
+	char id[64] = "";
+
+	for (size_t i = 0; i < COUNT_OF(asks); i++) {
+		struct place_wish wish =
+			wish_of(ALICE, EXEC_OP_SANDBOX_CREATE, "", asks[i].body);
+
+		wish.session = STR("s1");
+		struct fake_answer *f = world_ask(w, wish);
+		assert_int_equal(f->a.http, 202);
+		if (i == 0)
+			(void)snprintf(id, sizeof id, "%.60s",
+				       world_text(f, NULL, "id"));
+		assert_string_equal(world_text(f, NULL, "id"), id);
+		assert_string_equal(w->narrow, asks[i].narrow);
+	}
+}
+
 int
 main(void)
 {
@@ -243,6 +316,8 @@ main(void)
 		WITH_VAULT(a_value_goes_to_the_keeper_as_the_users_own),
 		WITH_VAULT(what_no_connector_takes_is_refused_and_kept_nowhere),
 		WITH_VAULT(a_sandbox_is_known_by_its_address_while_it_lives),
+		WITH_VAULT(what_is_given_again_reaches_what_the_latest_request_says),
+		WITH_VAULT(a_vault_stays_small),
 		WITH_VAULT(without_the_keeper_nothing_is_said_to_be_kept),
 	};
 

@@ -672,6 +672,8 @@ a_create_that_was_denied_or_ended_is_never_made(void **state)
 	decide(w, APPROVAL_DENIED);
 	f = world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_GET, id, ""));
 	assert_string_equal(world_text(f, "status", "state"), "Failed");
+	/* Nothing is left that others would wait for. */
+	assert_false(brain_job_runs(w->c.brain, str_from(id)));
 	(void)ask_held(w, second);
 	assert_int_equal(
 		world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_KILL, second, ""))->a.http,

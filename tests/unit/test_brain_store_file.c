@@ -303,6 +303,39 @@ the_idle_and_the_expired_are_found_and_the_busy_are_not(void **state)
 	assert_int_equal(got.n, 3);
 }
 
+/* Nobody's long requests keep others from being ended. */
+static void
+rows_of_walks_are_short_whatever_callers_wrote(void **state)
+{
+	enum { ROWS = 100, LONG = 40 * 1024 };
+	struct bench *b = *state;
+	struct brain_claim c = bench_claim("ann", "");
+	struct brain_sandboxes got;
+	struct arena a;
+	char *text = malloc(LONG);
+
+	assert_non_null(text);
+	memset(text, 'x', LONG);
+	c.request = c.metadata = c.policy = str_of(text, LONG);
+	for (int i = 0; i < ROWS; i++)
+		(void)bench_take(b, &c, BRAIN_NEW);
+	arena_init(&a, 256 * 1024);
+	assert_int_equal(brain_store_expired(b->s, BENCH_NOW + 3600, &a, &got), ST_OK);
+	assert_int_equal(got.n, ROWS);
+	assert_int_equal(got.of[0].request.n, 0);
+	assert_true(str_eq(got.of[0].owner.user, STR("ann")));
+	arena_done(&a);
+	assert_int_equal(brain_store_walk(b->s, BRAIN_NOT_GONE, STR(""), &a, &got),
+			 ST_OK);
+	assert_int_equal(got.n, ROWS);
+	arena_done(&a);
+	assert_int_equal(
+		brain_store_idle(b->s, BRAIN_PLACING, BENCH_NOW + 50, &a, &got), ST_OK);
+	assert_int_equal(got.n, ROWS);
+	arena_done(&a);
+	free(text);
+}
+
 static void
 who_owned_one_is_remembered_for_ninety_days_more(void **state)
 {
@@ -355,6 +388,7 @@ main(void)
 		TEST(a_list_wants_all_pairs_and_the_metadata_of_now),
 		TEST(a_snapshot_is_its_owners),
 		TEST(the_idle_and_the_expired_are_found_and_the_busy_are_not),
+		TEST(rows_of_walks_are_short_whatever_callers_wrote),
 		TEST(who_owned_one_is_remembered_for_ninety_days_more),
 		TEST(an_arena_that_is_full_is_told_and_changes_nothing),
 	};

@@ -404,6 +404,16 @@ a_capability_ends_with_its_key_and_leads_to_no_other(void **state)
 	assert_int_equal(sql_exec(w->k->store.db, "UPDATE keys SET scopes=2"), ST_OK);
 	assert_int_equal(ask(w, &wish, &got), ST_OK);
 	assert_int_equal(got.scopes, SCOPE_READ);
+	/* And so it does for whom it may ask. */
+	assert_int_equal(principal_set(p.on_behalf_of, STR("bob")), ST_OK);
+	buf_clear(&b);
+	keys_put_capability(w->k, &b, &c);
+	wish.capability = str_of(b.p, b.len);
+	assert_int_equal(ask(w, &wish, &got), ST_MAY_NOT_DELEGATE);
+	assert_int_equal(sql_exec(w->k->store.db, "UPDATE keys SET may_delegate=1"),
+			 ST_OK);
+	assert_int_equal(ask(w, &wish, &got), ST_OK);
+	assert_string_equal(got.owner, "alice/bob");
 	assert_int_equal(key_store_revoke(&w->k->store, STR("key-1"), keys_now_s()),
 			 ST_OK);
 	assert_int_equal(ask(w, &wish, &got), ST_KEY_INVALID);
