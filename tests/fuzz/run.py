@@ -25,7 +25,7 @@ ROOT = HERE.parents[1]
 LEAST_INPUTS = 1_000_000
 AT_ONCE = 2
 # Those that make files, sockets, a signature or a whole image for each input get fewer.
-INPUTS = 150_000
+INPUTS = 90_000
 FEWER = {"certificate": 30_000, "conf": 20_000, "connector": 20_000, "exec_tap": 40_000, "h2": 40_000,
          "head": 50_000, "hello": 40_000, "image": 6_000, "jwt": 8_000, "jwt_verify": 40_000,
          "multipart_tap": 60_000, "policy": 12_000, "pty_tap": 60_000, "risk": 15_000, "row": 25_000,
