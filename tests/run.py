@@ -207,7 +207,7 @@ PARTS = {name.removeprefix("part_"): fn for name, fn in list(globals().items()) 
 # One after the other: what waits for a clock is not tried beside what takes the whole
 # machine, or a stall of the machine passes for one of the gateway.
 ORDER = ["unit", "lint", "fuzz", "demo", "flow", "cases", "jail", "separation", "escape", "kill", "clients", "systems",
-         "kubernetes", "fresh", "fresh13"]
+         "opensandbox", "kubernetes", "fresh", "fresh13"]
 
 
 def one(name, options, rows):
