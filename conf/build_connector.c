@@ -136,14 +136,13 @@ on_users(struct build *b, const struct node *n, void *ctx)
 		   &c->image.users, &c->image.users_n);
 }
 
-/* Ignoring it would let pass what a human was to see. */
 static void
 on_approval(struct build *b, const struct node *n, void *ctx)
 {
-	(void)ctx;
-	report_error(b->report, n->key_at,
-		     "`approval` is not available in this version: nobody would be "
-		     "asked; list under `allow` only what needs no approval");
+	uint64_t which;
+
+	if (value_choice(b->report, n, STR("never|first|always"), &which))
+		((struct context *)ctx)->image.approval = (uint8_t)which;
 }
 
 static uint32_t

@@ -27,13 +27,23 @@ on_shared_suffix(struct build *b, const struct node *n, void *ctx)
 		c->is_shared_suffix_asked = true; /* one complaint is enough */
 }
 
+static void
+on_approval(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+	uint64_t which;
+
+	if (value_choice(b->report, n, STR("never|first"), &which))
+		c->rule.approval = (uint8_t)which;
+}
+
 static const struct build_field fields[] = {
 	{ "protocol", on_protocol },          { "shared_suffix", on_shared_suffix },
 	{ "hosts", rule_part_hosts },         { "cidrs", rule_part_cidrs },
 	{ "ports", rule_part_ports },         { "methods", rule_part_methods },
 	{ "paths", rule_part_paths },         { "query", rule_part_query },
 	{ "addresses", rule_part_addresses }, { "countries", rule_part_countries },
-	{ "asns", rule_part_asns },
+	{ "asns", rule_part_asns },           { "approval", on_approval },
 };
 
 static void
@@ -52,6 +62,9 @@ check_deny(struct build *b, const struct node *n, const struct rule_context *c)
 	if (c->protocol != NULL)
 		report_error(b->report, c->protocol->key_at,
 			     "a deny rule covers every protocol; leave `protocol` out");
+	if (c->rule.approval != APPROVAL_NEVER)
+		report_error(b->report, n->at,
+			     "a deny rule asks nobody; leave `approval` out");
 	if (c->rule.addresses_n > 0)
 		report_error(b->report, n->at,
 			     "`addresses` is for allow rules; use `cidrs`");

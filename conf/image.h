@@ -45,6 +45,14 @@ enum auth_exchange {
 };
 enum upstream_http { UPSTREAM_HTTP_AUTO, UPSTREAM_HTTP_1, UPSTREAM_HTTP_2 };
 
+/* Whether a person is asked before it is used. */
+enum approval_when {
+	APPROVAL_NEVER,
+	APPROVAL_FIRST, /* before it is used at all */
+	APPROVAL_EACH,  /* before each request */
+	APPROVAL_WHENS
+};
+
 struct image; /* opaque: a mapped image */
 
 struct image_ref { /* bytes in the string table */
@@ -102,7 +110,7 @@ struct image_rule {
 	 * the connector: its index, else CONNECTOR_NONE. */
 	uint32_t connector;
 	uint8_t is_deny, is_tcp, is_shared_suffix;
-	uint8_t end[1];
+	uint8_t approval;      /* enum approval_when; of a rule with CONNECTOR_NONE */
 	struct image_ref file; /* where it was written */
 	uint32_t line, column;
 	/* ranges into tables of the image; conf/ alone knows their layout */
@@ -175,7 +183,8 @@ struct image_connector {
 	uint8_t upstream_http;          /* enum upstream_http */
 	uint8_t is_redacting; /* echoes of the secret are replaced; default on */
 	uint8_t is_listed;    /* by some policy; else nobody uses it */
-	uint8_t end[2];
+	uint8_t approval;     /* enum approval_when */
+	uint8_t end[1];
 	/* 0: none.  Of all sandboxes together; request_body of each request. */
 	uint32_t requests_per_second, requests_burst, concurrent;
 	uint32_t gap;

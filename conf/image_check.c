@@ -147,6 +147,7 @@ rules_fit(const struct image *im)
 		    !range_fits(im, IMAGE_WORDS, r->query, r->query_n) ||
 		    !range_fits(im, IMAGE_PATTERNS, r->hosts, r->hosts_n) ||
 		    !range_fits(im, IMAGE_PORTS, r->ports, r->ports_n) ||
+		    r->approval > APPROVAL_FIRST ||
 		    !range_fits(im, IMAGE_CIDRS, r->cidrs, r->cidrs_n) ||
 		    !range_fits(im, IMAGE_WORDS, r->methods, r->methods_n) ||
 		    !range_fits(im, IMAGE_WORDS, r->paths, r->paths_n) ||
@@ -186,6 +187,7 @@ connector_fits(const struct image *im, const struct image_connector *c)
 	       ref_fits(im, c->upstream_host) &&
 	       (c->upstream_host.length > 0) == (c->upstream_port > 0) &&
 	       c->upstream_http <= UPSTREAM_HTTP_2 && c->is_listed <= 1 &&
+	       c->approval < APPROVAL_WHENS &&
 	       range_fits(im, IMAGE_PATTERNS, c->hosts, c->hosts_n) &&
 	       range_fits(im, IMAGE_PORTS, c->ports, c->ports_n) && c->ports_n > 0 &&
 	       range_fits(im, IMAGE_CIDRS, c->addresses, c->addresses_n) &&

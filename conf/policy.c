@@ -138,7 +138,8 @@ hear_allow(struct verdict *v, uint32_t index, const struct image_rule *r)
 		one.action = ACTION_TCP;
 	else
 		one.progress = try_http(v, r, &one.action);
-	one.rank = rank(v->q->way, one.action);
+	/* Of rules that fit alike, one that asks nobody. */
+	one.rank = 2 * rank(v->q->way, one.action) + (r->approval == APPROVAL_NEVER);
 	take_better(&v->allow, &one);
 }
 
@@ -324,6 +325,31 @@ policy_judge(const struct image *im, const struct policy_question *q,
 	judge(im, q, false, ret_a);
 	if (q->way == WAY_HTTP)
 		judge_methods(im, q, ret_a);
+}
+
+static enum approval_when
+approval_of_connector(const struct image *im, uint32_t connector)
+{
+	size_t n;
+	const struct image_connector *all = image_connectors(im, &n);
+
+	return connector < n ? (enum approval_when)all[connector].approval
+			     : APPROVAL_NEVER;
+}
+
+enum approval_when
+policy_approval(const struct image *im, const struct policy_answer *a)
+{
+	size_t n;
+	const struct image_rule *all;
+
+	/* In observe mode what no rule allows passes by none. */
+	if (a->action == ACTION_DENY || a->observed)
+		return APPROVAL_NEVER;
+	if (a->action == ACTION_CONNECTOR)
+		return approval_of_connector(im, a->connector);
+	all = image_rules(im, &n);
+	return a->rule < n ? (enum approval_when)all[a->rule].approval : APPROVAL_NEVER;
 }
 
 void

@@ -71,6 +71,10 @@ struct policy_answer {
 void policy_judge(const struct image *im, const struct policy_question *q,
 		  struct policy_answer *ret_a);
 
+/* Of what it allows: is a person asked before it goes on? */
+enum approval_when policy_approval(const struct image *im,
+				   const struct policy_answer *a);
+
 /*
  * DNS: a question has no port.  As policy_judge() with WAY_ANY, for the port that
  * allows most: allowed if some allow rule covers the name on some port and no deny rule

@@ -194,6 +194,11 @@ never reachable.
 .BR countries ,\\  asns
 Where the address must lie (in a deny rule: must not lie), by the databases under
 .BR geo .
+.TP
+.B approval
+first: a person is asked before a host of this rule is used, each host with its port once for each user, as far
+as what was allowed was granted for longer. never is the default. Of allow rules that fit alike, one that
+asks nobody decides.
 .PP
 .B connectors
 lists connectors. Their hosts are reached through them only: an allow rule that also covers such
@@ -328,6 +333,11 @@ each with
 .TP
 .B redact
 false: echoes of the secret in responses are not replaced.
+.TP
+.B approval
+first: a person is asked before a user's sandboxes use the connector. always: before each request, by its
+method, host, path and query. Either passes unasked where it was granted (sandgate approvals allow
+\\-\\-scope). never is the default.
 .TP
 .B limits
 .BR requests_per_second ,
@@ -535,6 +545,7 @@ def connector_schema(text, words, ports):
         "upstream": {"type": "string", "pattern": "^https?://"}, "upstream_http": {"enum": ["auto", 1, 2, "1", "2"]},
         "addresses": words, "auth": auth_schema(text, words), "allow": allow, "deny": allow,
         "headers": mapping({"request": side, "response": side}), "redact": {"type": "boolean"},
+        "approval": {"enum": ["never", "first", "always"]},
         "limits": mapping({"requests_per_second": number, "requests_burst": number, "concurrent": number,
                            "request_body": {"type": ["integer", "string"]}}),
         "tenant": text, "users": words, "group": text}, ["name", "hosts", "auth", "allow"])
@@ -561,7 +572,7 @@ def structure():
         "protocol": {"enum": ["http", "tcp"]}, "methods": words, "paths": words,
         "query": words, "addresses": words, "countries": words,
         "asns": one_or_many({"type": ["string", "integer"]}),
-        "shared_suffix": {"type": "boolean"}})
+        "shared_suffix": {"type": "boolean"}, "approval": {"enum": ["never", "first"]}})
     rules = {"type": "array", "items": rule}
     policy = mapping({"mode": {"enum": ["enforce", "observe"]}, "allow": rules, "deny": rules,
                       "connectors": words})

@@ -34,6 +34,8 @@ phase_of(const struct filter *f, enum phase phase)
 		return f->on_hello;
 	case PHASE_REQUEST:
 		return f->on_request;
+	case PHASE_DIAL:
+		return f->on_dial;
 	case PHASE_OPEN:
 		return f->on_open;
 	case PHASE_RESPONSE:

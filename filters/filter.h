@@ -9,6 +9,7 @@
  *	                a CONNECT or SOCKS target before any byte, WAY_TLS a hello,
  *	                WAY_TCP other bytes
  *	on_request      a whole HTTP request head, way == WAY_HTTP
+ *	on_dial         of what is carried unread: nobody was dialled for it
  *	on_open         upstream is there, `address` and `country` say where;
  *	                nothing was sent
  *	on_body         bytes of the request
@@ -18,7 +19,7 @@
  *
  * Request phases run in the order of filters.def, response phases and on_done
  * backwards.  The worst verdict latches: after DENY or FAIL no phase but on_done runs.
- * A body callback may HOLD as well; ANSWER is for phases with a head: request, open and
+ * HOLD is for on_dial and the phases with a head.  A body callback may HOLD as well; ANSWER is for phases with a head: request, open and
  * response.  What a body callback has not let pass at the last byte is a failure.
  * A filter owns no socket, no loop, no secret; what it may ask of the worker is
  * struct filter_host.  It never runs the chain and never frees the exchange.
@@ -43,6 +44,7 @@ enum phase {
 	PHASE_CONNECTION,
 	PHASE_HELLO,
 	PHASE_REQUEST,
+	PHASE_DIAL,
 	PHASE_OPEN,
 	PHASE_RESPONSE,
 };
@@ -59,6 +61,13 @@ enum { /* what a filter must see; the union decides tunnel or intercept */
 enum filter_budget { BUDGET_CONNECTION, BUDGET_REQUEST };
 enum filter_record { RECORD_START, RECORD_END, RECORD_ALARM };
 
+/* What a person is asked.  Copied. */
+struct filter_question {
+	struct str what; /* "connector", "host", or "request": one alone */
+	struct str text; /* what would be done: a yes is for this text */
+	struct str why;  /* FILE:LINE: sentence */
+};
+
 struct filter_host {
 	size_t size; /* of this struct, as the worker knows it */
 	/* Take one from the sandbox's budget; ST_LIMIT_... when it is used up. */
@@ -71,6 +80,11 @@ struct filter_host {
 	/* What this sandbox was given to show in place of credentials
 	 * (conf/placeholder.h), for this generation; NULL: nothing. */
 	const struct placeholders *(*placeholders)(struct exchange *x);
+	/* A person is asked in the sandbox's name.  ST_OK: say HOLD; what went on without
+	 * a yes is never resumed but refused.  Else why nobody is asked. */
+	enum status (*ask_person)(struct exchange *x, const struct filter_question *q);
+	/* Nobody waits for the answer, and x->approval ends. */
+	void (*forget_person)(struct exchange *x);
 };
 
 /*
@@ -110,6 +124,9 @@ struct exchange {
 	uint8_t at;                        /* the filter that said HOLD */
 	unsigned needs; /* NEEDS_..., of this exchange alone: added in on_request */
 
+	void *person;        /* the core's, while one is asked and after that */
+	struct str approval; /* a sentence: who allowed it; empty: nobody was asked */
+
 	uint64_t id;       /* of the first row; 0: none written */
 	uint64_t last_row; /* id of the newest one, written or refused */
 	uint64_t begun_ms; /* monotonic */
@@ -132,7 +149,8 @@ typedef enum verdict (*filter_body_fn)(struct exchange *x, struct str view,
 struct filter {
 	const char *name;
 	unsigned needs;
-	filter_phase_fn on_connection, on_hello, on_request, on_open, on_response;
+	filter_phase_fn on_connection, on_hello, on_request, on_dial, on_open,
+		on_response;
 	filter_body_fn on_body, on_response_body;
 	void (*on_done)(struct exchange *x);
 };

@@ -279,6 +279,8 @@ put_verdict(struct explain *e)
 	if (e->v.answer.observed)
 		buf_putf(&e->out, "observed     enforced, this would be %s\n",
 			 status_code(e->v.answer.reason));
+	if (verdict_asks(e->im, &e->v) != NULL)
+		buf_putf(&e->out, "approval     %s\n", verdict_asks(e->im, &e->v));
 	buf_put(&e->out, STR("decided by   "));
 	image_put_rule(&e->out, e->im, e->v.rule);
 	if (verdict_is_allowed(&e->v))
@@ -397,6 +399,9 @@ explain_json(struct explain *e)
 	if (verdict_is_allowed(&e->v)) {
 		put_member(&e->out, "action",
 			   str_from(verdict_action(e->v.answer.action)));
+		if (verdict_asks(e->im, &e->v) != NULL)
+			put_member(&e->out, "approval",
+				   str_from(verdict_asks(e->im, &e->v)));
 	} else {
 		put_member(&e->out, "message", str_from(w->sentence));
 		put_member(&e->out, "hint", str_from(w->hint));

@@ -255,6 +255,19 @@ verdict_dns(const struct image *im, struct mandate may, const struct dest *d)
 }
 
 const char *
+verdict_asks(const struct image *im, const struct verdict *v)
+{
+	static const char *const words[APPROVAL_WHENS] = {
+		[APPROVAL_FIRST] = "a person is asked before it is used, unless that "
+				   "was granted",
+		[APPROVAL_EACH] = "a person is asked before each request, unless that "
+				  "was granted",
+	};
+
+	return verdict_is_allowed(v) ? words[policy_approval(im, &v->answer)] : NULL;
+}
+
+const char *
 verdict_action(enum policy_action a)
 {
 	static const char *const words[] = {

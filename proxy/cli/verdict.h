@@ -34,6 +34,8 @@ struct verdict {
 void verdict_find(const struct image *im, struct mandate may, struct str method,
 		  struct str url, struct verdict *ret_v);
 bool verdict_is_allowed(const struct verdict *v);
+/* When a person is asked about what is allowed, in words; NULL: never. */
+const char *verdict_asks(const struct image *im, const struct verdict *v);
 
 /* Why TLS with this name is ended here: "looks at methods, paths or query", ... and the
  * rule that makes it so; NULL: it isn't. */

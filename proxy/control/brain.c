@@ -229,7 +229,7 @@ brain_heard(struct brain *b, struct ask_line *line, struct ask_msg *m)
 		place(b, line, m);
 	else if (m->ask == ASK_LEFT)
 		left(b, line, m);
-	else if (m->ask == ASK_HOLD)
+	else if (m->ask == ASK_HOLD || m->ask == ASK_HOLD_CALL)
 		approvals_heard(b->control, line, m);
 }
 

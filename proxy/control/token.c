@@ -160,6 +160,10 @@ grant(struct control *c, int fd, const struct login *login)
 		return st;
 	if (c->dialer == NULL)
 		return ST_NO_DIALER;
+	/* It will be shown to us as well, approval_hold.c. */
+	st = who_grant(c->role.who, cookie, login->handle);
+	if (st != ST_OK)
+		return st;
 	g = calloc(1, sizeof *g);
 	if (g == NULL)
 		return ST_NOMEM;

@@ -1,11 +1,13 @@
 #include "proxy/worker/conn.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "proxy/worker/credentials.h"
 #include "proxy/worker/deny.h"
+#include "proxy/worker/person.h"
 
 static enum status
 host_take(struct exchange *x, enum filter_budget what)
@@ -68,6 +70,8 @@ static const struct filter_host host = {
 	.record = host_record,
 	.resume = host_resume,
 	.placeholders = host_placeholders,
+	.ask_person = person_ask,
+	.forget_person = person_forget,
 };
 
 static void
@@ -171,6 +175,14 @@ conn_is_same_sandbox(const struct conn *c)
 	return who != NULL && str_eq(who->id, str_from(c->limit->id));
 }
 
+bool
+conn_is_gone(const struct conn *c)
+{
+	struct pollfd end = { .fd = c->io.fd, .events = POLLRDHUP };
+
+	return poll(&end, 1, 0) == 1 && end.revents != 0;
+}
+
 struct str
 conn_listener(const struct conn *c)
 {
@@ -212,7 +224,19 @@ row_where(struct row *row, const struct exchange *x, struct buf *host_text)
 	row->country = str_from(x->country);
 	row->method = x->method;
 	row->path = x->path;
-	row->detail = x->detail;
+}
+
+static void
+row_words(struct row *row, const struct exchange *x, struct buf *words)
+{
+	row->detail = x->detail.n > 0 ? x->detail : x->approval;
+	if (x->detail.n == 0 || x->approval.n == 0)
+		return;
+	buf_put(words, x->detail);
+	buf_put(words, STR("; "));
+	buf_put(words, x->approval);
+	if (words->st == ST_OK)
+		row->detail = str_of(words->p, words->len);
 }
 
 /* Whose credential the request gets, or who refuses it. */
@@ -235,6 +259,7 @@ conn_row(struct conn *c, struct exchange *x, enum row_kind kind)
 {
 	struct worker *w = c->w;
 	struct row row = role_row_begin(&w->role, kind, conn_who(c));
+	CLEANUP(buf_done) struct buf words = { 0 };
 	struct buf where, rule;
 	enum status st;
 
@@ -242,7 +267,9 @@ conn_row(struct conn *c, struct exchange *x, enum row_kind kind)
 	buf_init(&rule, ROW_FIELD_MAX);
 	if (row.sandbox.n == 0 && c->limit != NULL)
 		row.sandbox = str_from(c->limit->id);
+	buf_init(&words, ROW_FIELD_MAX);
 	row_where(&row, x, &where);
+	row_words(&row, x, &words);
 	if (x->rule != RULE_NONE) {
 		image_put_rule(&rule, w->role.image, x->rule);
 		row.rule =

@@ -129,6 +129,9 @@ void conn_tick_silent(struct conn *c);
 const struct who *conn_who(const struct conn *c);
 /* Is it still the sandbox that it was when it was accepted?  Asked after a reload. */
 bool conn_is_same_sandbox(const struct conn *c);
+/* Has the peer closed?  Asked where nothing is read, so that nobody else would see it.
+ * Nobody half-closes here: whoever closed is gone. */
+bool conn_is_gone(const struct conn *c);
 /* The listener's name, for rows. */
 struct str conn_listener(const struct conn *c);
 

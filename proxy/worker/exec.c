@@ -1,15 +1,12 @@
 #include "proxy/worker/exec_private.h"
 
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include <openssl/rand.h>
 
 #include "proxy/base/enc.h"
 #include "proxy/base/num.h"
 #include "proxy/http/ws.h"
 
-enum { TCP_STATE_CLOSE_WAIT = 8, ID_BYTES = 16 };
+enum { ID_BYTES = 16 };
 
 bool
 turn_is_exec(const struct turn *t)
@@ -226,18 +223,6 @@ exec_body_max(const struct turn *t)
 		       : worker_option(t->c->w, OPT_LIMIT_BODY);
 }
 
-/* HTTP/1: nothing is read while a request waits, so its client's end is only seen in
- * the state of the connection.  Nobody half-closes here: whoever closed is gone. */
-static bool
-is_client_gone(const struct turn *t)
-{
-	struct tcp_info info = { 0 };
-	socklen_t n = sizeof info;
-
-	return getsockopt(t->c->io.fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 &&
-	       info.tcpi_state == TCP_STATE_CLOSE_WAIT;
-}
-
 void
 exec_tick(struct turn *t)
 {
@@ -252,7 +237,7 @@ exec_tick(struct turn *t)
 		t->is_last = true;
 		turn_refuse(t, ST_TIMEOUT);
 	} else if ((e->state == EXEC_PLACE || e->state == EXEC_HOLD) &&
-		   is_client_gone(t)) {
+		   conn_is_gone(t->c)) {
 		turn_break(t, ST_CLIENT_GONE);
 	}
 }

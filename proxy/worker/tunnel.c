@@ -9,6 +9,7 @@
 
 #include "proxy/worker/deny.h"
 #include "proxy/worker/dial.h"
+#include "proxy/worker/person.h"
 #include "proxy/worker/proxy_in.h"
 #include "proxy/worker/pump.h"
 
@@ -90,7 +91,12 @@ tunnel_judge(struct conn *c)
 	struct tunnel *t = c->state;
 
 	conn_refresh(c, &t->x);
-	if (!conn_is_same_sandbox(c) ||
+	/* It is judged again when it was dialled.  The rule was one of the old policy. */
+	if (t->x.is_held && conn_is_same_sandbox(c)) {
+		t->x.rule = RULE_NONE;
+		return;
+	}
+	if (t->x.is_held || !conn_is_same_sandbox(c) ||
 	    exchange_run(&t->x, PHASE_HELLO) != VERDICT_NEXT ||
 	    (t->x.action != ACTION_TUNNEL && t->x.action != ACTION_TCP))
 		tunnel_refuse(t, ST_RELOADED);
@@ -156,6 +162,10 @@ tunnel_tick(struct conn *c)
 	struct tunnel *t = c->state;
 	enum status st;
 
+	if (person_is_asked(&t->x) && conn_is_gone(c)) {
+		tunnel_end(t, ST_CLIENT_GONE);
+		return;
+	}
 	if (t->host.loop == NULL || t->pump.is_over)
 		return;
 	st = tunnel_row(t);
@@ -166,12 +176,15 @@ tunnel_tick(struct conn *c)
 			  worker_option(c->w, OPT_STALLED_TIMEOUT));
 }
 
+static void tunnel_resume(struct conn *c);
+
 static const struct conn_owner tunnel_owner = {
 	.name = "tunnel",
 	.judge = tunnel_judge,
 	.drain = tunnel_drain,
 	.tick = tunnel_tick,
 	.done = tunnel_done,
+	.resume = tunnel_resume,
 };
 
 /* The sandbox sends while upstream is still being dialled: it stays in the kernel. */
@@ -262,17 +275,40 @@ tunnel_new(struct conn *c, const struct exchange *x, struct str seen)
 	return t;
 }
 
+static void
+tunnel_went(struct tunnel *t, enum verdict v)
+{
+	enum status st;
+
+	if (v == VERDICT_HOLD)
+		return;
+	if (v != VERDICT_NEXT) {
+		deny(t->c, &t->x);
+		return;
+	}
+	st = dial_start(t->c, &t->c->dest, t->x.way, on_dialled, t, &t->dial);
+	if (st != ST_OK)
+		tunnel_refuse(t, st);
+}
+
+static void
+tunnel_resume(struct conn *c)
+{
+	struct tunnel *t = c->state;
+
+	if (!t->x.is_held || !t->x.is_resumed)
+		return;
+	conn_refresh(c, &t->x);
+	tunnel_went(t, exchange_resume(&t->x, PHASE_DIAL));
+}
+
 void
 tunnel_start(struct conn *c, const struct exchange *x, struct str seen)
 {
 	struct tunnel *t = tunnel_new(c, x, seen);
-	enum status st;
 
-	if (t == NULL) {
+	if (t == NULL)
 		deny_because(c, ST_NOMEM);
-		return;
-	}
-	st = dial_start(c, &c->dest, t->x.way, on_dialled, t, &t->dial);
-	if (st != ST_OK)
-		tunnel_refuse(t, st);
+	else
+		tunnel_went(t, exchange_run(&t->x, PHASE_DIAL));
 }

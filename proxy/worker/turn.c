@@ -3,6 +3,7 @@
 #include "proxy/base/num.h"
 #include "proxy/io/ask.h"
 #include "proxy/worker/exec.h"
+#include "proxy/worker/person.h"
 
 static uint64_t
 now(const struct turn *t)
@@ -330,6 +331,8 @@ turn_tick(struct turn *t)
 		turn_carry_over(t, ST_TIMEOUT);
 	} else if (is_stalled(t, t->leg)) {
 		timed_out(t, STAT_TIMEOUT_STALLED, ST_UPSTREAM_TIMEOUT);
+	} else if (t->has_exchange && person_is_asked(&t->x) && conn_is_gone(t->c)) {
+		turn_break(t, ST_CLIENT_GONE);
 	} else if (t->state == TURN_FORWARD) {
 		tick_forward(t, now(t) - t->since_ms);
 	} else if (t->state == TURN_CARRY) {

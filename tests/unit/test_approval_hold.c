@@ -1,5 +1,7 @@
 #include "approval_bench.h"
 
+#include <netinet/in.h>
+
 #include "proxy/control/approval_in.h"
 
 /* HOLD, over a line. */
@@ -17,7 +19,7 @@ line_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 {
 	struct scene *s = ctx;
 
-	assert_int_equal(m->ask, ASK_HOLD);
+	assert_true(m->ask == ASK_HOLD || m->ask == ASK_HOLD_CALL);
 	approvals_heard(&s->c, line, m);
 }
 
@@ -156,6 +158,149 @@ control_may_end_while_workers_wait(void **state)
 	(void)close(w.end.fd);
 }
 
+/* HOLD_CALL: whose it is, the socket says. */
+
+static const char calls_config[] =
+	"resolver: {servers: [192.0.2.1]}\n"
+	"policies: {p: {allow: []}}\n"
+	"sandboxes:\n"
+	"  - {id: box, source: 127.0.0.1, user: bob, tenant: t, "
+	"session: s1, policy: p}\n"
+	"  - {id: bare, source: 127.0.0.2, policy: p}\n"
+	"exec: {approval_timeout: 1s}\n";
+
+/* A connection from 127.0.0.n, as it was accepted. */
+static int
+socket_from(uint8_t n)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in from = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(0x7f000000 + n) };
+	socklen_t size = sizeof at;
+	int door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int there = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(door, (struct sockaddr *)&at, sizeof at), 0);
+	assert_int_equal(listen(door, 1), 0);
+	assert_int_equal(getsockname(door, (struct sockaddr *)&at, &size), 0);
+	assert_int_equal(bind(there, (struct sockaddr *)&from, sizeof from), 0);
+	assert_int_equal(connect(there, (struct sockaddr *)&at, sizeof at), 0);
+	int here = accept(door, NULL, NULL);
+	assert_true(here >= 0);
+	(void)close(door);
+	(void)close(there);
+	return here;
+}
+
+static void
+hold_call(struct worker *w, uint32_t seq, const char *what, uint8_t from)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct hold_wish wish = { .ticket = seq,
+				  .level = 2,
+				  .what = str_from(what),
+				  .why = STR("p.yaml:1: a host"),
+				  .text = STR("a.test:443") };
+	int fd = from == 0 ? -1 : socket_from(from);
+
+	buf_init(&b, 8192);
+	hold_wish_put(&b, &wish);
+	assert_int_equal(ask_send(&w->end, ASK_HOLD_CALL, false, seq,
+				  ASK_LOAD(str_of(b.p, b.len), &fd, from == 0 ? 0 : 1)),
+			 ST_OK);
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+static void
+use_calls(struct scene *s)
+{
+	image_close(s->c.role.image);
+	s->c.role.image = make_image(calls_config);
+	assert_int_equal(who_new(&s->c.role.who), ST_OK);
+	assert_int_equal(who_set_image(s->c.role.who, s->c.role.image), ST_OK);
+}
+
+static void
+a_sandbox_is_who_its_socket_says(void **state)
+{
+	struct scene *s = *state;
+	struct worker w;
+	uint64_t told = 0;
+
+	use_calls(s);
+	connect_worker(s, &w);
+	hold_call(&w, 1, "host", 0);
+	run(s, 20);
+	assert_int_equal(hear(&w, 1, &told), ST_UNKNOWN_SANDBOX);
+	hold_call(&w, 2, "host", 9);
+	run(s, 20);
+	assert_int_equal(hear(&w, 2, &told), ST_UNKNOWN_SANDBOX);
+	hold_call(&w, 3, "host", 1);
+	run(s, 20);
+	assert_int_equal(decide(s, 1, APPROVAL_ALLOWED, "bob", APPROVAL_ALWAYS),
+			 ST_APPROVAL_OWN);
+	assert_int_equal(decide(s, 1, APPROVAL_ALLOWED, "alice", APPROVAL_ALWAYS),
+			 ST_OK);
+	run(s, 20);
+	assert_int_equal(hear(&w, 3, &told), ST_OK);
+	/* Granted to bob's sandboxes, and to no other. */
+	hold_call(&w, 4, "host", 1);
+	run(s, 20);
+	assert_int_equal(hear(&w, 4, &told), ST_OK);
+	assert_int_equal(told, 1);
+	hold_call(&w, 5, "host", 2);
+	run(s, 20);
+	assert_int_equal(s->all->waiting_n, 1);
+	approvals_left(&s->c, w.line, 5);
+	run(s, 20);
+	assert_int_equal(hear(&w, 5, &told), ST_CLIENT_GONE);
+	(void)close(w.end.fd);
+	run(s, 20);
+	who_free(s->c.role.who);
+}
+
+static void
+what_is_used_for_the_first_time_is_asked_once(void **state)
+{
+	struct scene *s = *state;
+	struct worker w;
+	uint64_t told = 0;
+
+	use_calls(s);
+	connect_worker(s, &w);
+	hold_call(&w, 1, "host", 1);
+	hold_call(&w, 2, "host", 1);
+	hold_call(&w, 3, "host", 2);
+	hold_call(&w, 4, "request", 1);
+	hold_call(&w, 5, "request", 1);
+	run(s, 20);
+	assert_int_equal(s->all->waiting_n, 4);
+	/* The first goes, the one that follows waits on. */
+	approvals_left(&s->c, w.line, 1);
+	run(s, 20);
+	assert_int_equal(hear(&w, 1, &told), ST_CLIENT_GONE);
+	assert_int_equal(state_of(s, 1), APPROVAL_PENDING);
+	hold_call(&w, 6, "host", 1);
+	run(s, 20);
+	assert_int_equal(decide(s, 1, APPROVAL_ALLOWED, "alice", APPROVAL_ONCE), ST_OK);
+	run(s, 20);
+	assert_int_equal(hear(&w, 2, &told), ST_OK);
+	assert_int_equal(hear(&w, 6, &told), ST_OK);
+	hold_call(&w, 7, "host", 1);
+	hold_call(&w, 8, "host", 1);
+	run(s, 20);
+	approvals_left(&s->c, w.line, 7);
+	approvals_left(&s->c, w.line, 8);
+	assert_int_equal(state_of(s, 5), APPROVAL_CANCELLED);
+	(void)close(w.end.fd);
+	run(s, 20);
+	assert_int_equal(s->all->waiting_n, 0);
+	assert_true(list_is_empty(&s->all->holds));
+	who_free(s->c.role.who);
+}
+
 int
 main(void)
 {
@@ -163,6 +308,8 @@ main(void)
 		TEST(a_worker_waits_for_its_ticket),
 		TEST(leaving_a_ticket_cancels_what_it_waits_for),
 		TEST(control_may_end_while_workers_wait),
+		TEST(a_sandbox_is_who_its_socket_says),
+		TEST(what_is_used_for_the_first_time_is_asked_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

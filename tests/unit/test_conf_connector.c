@@ -126,9 +126,10 @@ static const struct row rows[] = {
 	{ CONNECTOR(BEARER "," ALLOW ", upstream: 'https://i.test/v1'"),
 	  "t.yaml:2:101: `upstream` is a scheme, a host and a port; leave out "
 	  "`/v1`\n" },
-	{ CONNECTOR(BEARER "," ALLOW ", approval: always"),
-	  "t.yaml:2:91: `approval` is not available in this version: nobody would be "
-	  "asked; list under `allow` only what needs no approval\n" },
+	{ CONNECTOR(BEARER "," ALLOW ", approval: always"), "" },
+	{ CONNECTOR(BEARER "," ALLOW ", approval: first"), "" },
+	{ CONNECTOR(BEARER "," ALLOW ", approval: sometimes"),
+	  "t.yaml:2:101: `sometimes` is not one of never|first|always\n" },
 	{ CONNECTOR(BEARER "," ALLOW ", limits: {requests_burst: 5}"),
 	  "t.yaml:2:99: `requests_burst` needs `requests_per_second`\n" },
 	{ CONNECTOR(BEARER "," ALLOW ", headers: {request: {add: {X-A: ' b'}}}"),
