@@ -177,11 +177,11 @@ is_variable(struct str s)
 	return s.n > 0;
 }
 
-/* $(cat key), or --token-file /run/token: that tells where it is, not what it is. */
+/* $(cat key) and `cat key`, or --token-file /run/token: that tells where it is, not what it is. */
 static bool
 is_place(struct str name, struct str value)
 {
-	if (str_starts(value, STR("$(")))
+	if (str_starts(value, STR("$(")) || str_starts(value, STR("`")))
 		return true;
 	return (str_ends(name, STR("file")) || str_ends(name, STR("path"))) &&
 	       value.n > 0 && find_is_one_of(value.p[0], "/.~");

@@ -17,6 +17,7 @@ enum { KEEP_S = 90 * 86400 };
 enum query {
 	ADD,
 	PENDING,
+	PENDING_OF,
 	DECIDE,
 	FIND,
 	EACH_PENDING,
@@ -36,6 +37,8 @@ static const char *const texts[QUERIES] = {
 		" sandbox, what, why, text, level, hash, asked_s, deadline_s)"
 		" VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
 	[PENDING] = "SELECT count(*) FROM approvals WHERE tenant = ?1 AND state = 0",
+	[PENDING_OF] = "SELECT count(*) FROM approvals WHERE tenant = ?1 AND user = ?2"
+		       " AND on_behalf_of = ?3 AND state = 0",
 	[DECIDE] = "UPDATE approvals SET state = ?2, scope = ?3, decided_by = ?4,"
 		   " note = ?5, ended_s = ?6 WHERE id = ?1 AND state = 0",
 	[FIND] = ROW "WHERE id = ?1",
@@ -204,18 +207,33 @@ approval_store_add(struct approval_store *s, const struct approval_wish *w,
 	return st;
 }
 
-enum status
-approval_store_pending(struct approval_store *s, struct str tenant, uint64_t *ret_n)
+static enum status
+count(sqlite3_stmt *q, uint64_t *ret_n)
 {
-	sqlite3_stmt *q = s->q[PENDING];
-
-	sql_bytes(q, 1, tenant);
 	enum status st = sql_next(q);
+
 	if (st == ST_OK)
 		*ret_n = sql_get_u64(q, 0);
 	(void)sqlite3_reset(q);
 	(void)sqlite3_clear_bindings(q);
 	return st;
+}
+
+enum status
+approval_store_pending(struct approval_store *s, struct str tenant, uint64_t *ret_n)
+{
+	sql_bytes(s->q[PENDING], 1, tenant);
+	return count(s->q[PENDING], ret_n);
+}
+
+enum status
+approval_store_pending_of(struct approval_store *s, const struct approval_wish *w,
+			  uint64_t *ret_n)
+{
+	sql_bytes(s->q[PENDING_OF], 1, w->tenant);
+	sql_bytes(s->q[PENDING_OF], 2, w->user);
+	sql_bytes(s->q[PENDING_OF], 3, w->on_behalf_of);
+	return count(s->q[PENDING_OF], ret_n);
 }
 
 static enum status

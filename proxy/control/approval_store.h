@@ -81,6 +81,10 @@ enum status approval_store_add(struct approval_store *s, const struct approval_w
 			       uint64_t *ret_id) MUSTCHECK;
 enum status approval_store_pending(struct approval_store *s, struct str tenant,
 				   uint64_t *ret_n) MUSTCHECK;
+/* Of the same tenant, user and on-behalf-of. */
+enum status approval_store_pending_of(struct approval_store *s,
+				      const struct approval_wish *w,
+				      uint64_t *ret_n) MUSTCHECK;
 /* ST_CONFLICT: it isn't pending, or not there.  A wider scope makes a grant. */
 enum status approval_store_decide(struct approval_store *s, uint64_t id,
 				  const struct approval_end *e) MUSTCHECK;

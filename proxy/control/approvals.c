@@ -270,14 +270,18 @@ pass(struct approval *a)
 }
 
 static enum status
-check_room(struct approvals *all, struct str tenant)
+check_room(struct approvals *all, const struct approval_wish *w)
 {
-	uint64_t n = 0;
-	enum status st = approval_store_pending(all->store, tenant, &n);
+	uint64_t n = 0, own = 0;
+	enum status st = approval_store_pending(all->store, w->tenant, &n);
 
+	if (st == ST_OK)
+		st = approval_store_pending_of(all->store, w, &own);
 	if (st != ST_OK)
 		return st;
-	return n >= APPROVALS_TENANT_MAX || all->waiting_n >= APPROVALS_MAX
+	/* Nobody's crowd keeps another one's from being asked. */
+	return own >= APPROVALS_USER_MAX || n >= APPROVALS_TENANT_MAX ||
+			       all->waiting_n >= APPROVALS_MAX
 		       ? ST_LIMIT_APPROVALS
 		       : ST_OK;
 }
@@ -302,7 +306,7 @@ ask(struct approval *a, const struct approval_wish *w)
 	struct approvals *all = a->all;
 	uint64_t ms = image_number(all->control->role.image, OPT_EXEC_APPROVAL_TIMEOUT);
 	struct approval_row r = { .wish = *w, .asked_s = approvals_now_s() };
-	enum status st = check_room(all, w->tenant);
+	enum status st = check_room(all, w);
 
 	r.deadline_s = r.asked_s + (ms + 999) / 1000;
 	if (st == ST_OK)

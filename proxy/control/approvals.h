@@ -16,7 +16,8 @@
  * the same user (and, of `session`, in the same session) passes unasked until the grant ends
  * or is revoked.
  *
- * At most APPROVALS_TENANT_MAX wait in a tenant and APPROVALS_MAX in all: more are refused.
+ * At most APPROVALS_USER_MAX wait of one user, APPROVALS_TENANT_MAX in a tenant and
+ * APPROVALS_MAX in all: more are refused.
  */
 #include "proxy/control/control.h"
 
@@ -24,7 +25,12 @@ struct sqlite3;
 struct approval;  /* one that is waited for; control's */
 struct approvals; /* control's only one */
 
-enum { APPROVALS_MAX = 1024, APPROVALS_TENANT_MAX = 128, APPROVALS_TEXT_MAX = 4096 };
+enum {
+	APPROVALS_MAX = 1024,
+	APPROVALS_TENANT_MAX = 128,
+	APPROVALS_USER_MAX = 32,
+	APPROVALS_TEXT_MAX = 4096
+};
 
 /* All are copied. */
 struct approval_wish {

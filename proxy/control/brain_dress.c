@@ -158,19 +158,38 @@ ask_command(struct judge *j, const json_t *words)
 		ask(j, &q);
 }
 
+/* One variable: that it is there, and what it would do to the next program. */
 static void
-ask_names(struct judge *j, const json_t *object, enum risk_kind kind)
+ask_variable(struct judge *j, struct str name, struct str value)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct str argv[] = { STR("env"), STR(""), STR("true") };
+	struct risk_question secret = { .kind = RISK_SECRET, .text = name };
+	struct risk_question set = { .kind = RISK_ARGV,
+				     .argv = argv,
+				     .argv_n = COUNT_OF(argv) };
+
+	ask(j, &secret);
+	buf_init(&b, name.n + value.n + 1);
+	buf_put(&b, name);
+	buf_putc(&b, '=');
+	buf_put(&b, value);
+	if (b.st == ST_OK)
+		argv[1] = str_of(b.p, b.len);
+	ask(j, &set);
+}
+
+static void
+ask_variables(struct judge *j, const json_t *object)
 {
 	json_t *o =
 		(json_t *)(uintptr_t)object; /* Jansson's iterator changes nothing */
 
 	for (void *it = json_object_iter(o); it != NULL;
-	     it = json_object_iter_next(o, it)) {
-		struct risk_question q = { .kind = kind,
-					   .text = str_from(json_object_iter_key(it)) };
-
-		ask(j, &q);
-	}
+	     it = json_object_iter_next(o, it))
+		ask_variable(j, str_from(json_object_iter_key(it)),
+			     str_of(json_string_value(json_object_iter_value(it)),
+				    json_string_length(json_object_iter_value(it))));
 }
 
 /* The worker has read commands of hooks too, with the text before it; the worse counts. */
@@ -201,7 +220,7 @@ brain_judge(struct brain_turn *t, const json_t *policy, struct brain_judged *ret
 
 	*ret = (struct brain_judged){ .why = STR("") };
 	json_array_foreach(t->request.commands, i, one) ask_command(&j, one);
-	ask_names(&j, json_object_get(t->request.body, "env"), RISK_SECRET);
+	ask_variables(&j, json_object_get(t->request.body, "env"));
 	for (i = 0; i < n; i++) {
 		struct risk_question q = { .kind = RISK_NETWORK, .text = hosts[i] };
 

@@ -183,10 +183,14 @@ renew_told(struct brain_turn *t, const struct call_got *got)
 		brain_answer_unread(t, got);
 		return;
 	}
-	bool is_good = brain_time_read(brain_json_text(said, "expiresAt"), &expires_s);
+	uint64_t asked = 0;
+	bool is_good =
+		brain_time_read(brain_json_text(said, "expiresAt"), &expires_s) &&
+		brain_time_read(brain_json_text(t->body, "expiresAt"), &asked);
 	json_decref(said);
+	/* A server may give less than what was asked for, and no more than is allowed. */
 	if (is_good)
-		renew_answer(t, expires_s);
+		renew_answer(t, num_min(expires_s, asked));
 	else
 		brain_refuse(t, ST_UPSTREAM_BAD, STR("no expiresAt"));
 }
@@ -216,7 +220,11 @@ brain_renew(struct brain_turn *t)
 		return;
 	}
 	w.target = brain_target(&t->arena, t->box.upstream, "/renew-expiration");
-	w.body = brain_dump(&t->arena, t->body);
+	/* Nothing else of it: another spelling of the same would count at the server. */
+	json_t *body = json_object();
+	(void)json_object_set(body, "expiresAt", json_object_get(t->body, "expiresAt"));
+	w.body = brain_dump(&t->arena, body);
+	json_decref(body);
 	brain_call(t, &w, renew_told);
 }
 

@@ -174,14 +174,19 @@ a_grant_lets_the_same_text_pass_unasked(void **state)
 }
 
 static void
-so_many_wait_in_a_tenant_and_no_more(void **state)
+so_many_wait_of_a_user_and_in_a_tenant_and_no_more(void **state)
 {
 	struct scene *s = *state;
 	struct approval *a = NULL, *last = NULL;
 
-	for (int i = 0; i < APPROVALS_TENANT_MAX; i++)
+	for (int i = 0; i < APPROVALS_USER_MAX; i++)
 		last = begin(s, "bob", 1);
-	struct approval_wish w = wish_of("carol", 1);
+	struct approval_wish w = wish_of("bob", 1);
+	assert_int_equal(approvals_begin(&s->c, &w, on_told, s, &a),
+			 ST_LIMIT_APPROVALS);
+	for (int i = APPROVALS_USER_MAX; i < APPROVALS_TENANT_MAX; i++)
+		last = begin(s, ((const char *[]){ "eve", "dan", "fay" })[i % 3], 1);
+	w = wish_of("carol", 1);
 	assert_int_equal(approvals_begin(&s->c, &w, on_told, s, &a),
 			 ST_LIMIT_APPROVALS);
 	w.tenant = STR("another");
@@ -197,11 +202,13 @@ so_many_wait_in_all_and_no_more(void **state)
 	struct scene *s = *state;
 	struct approval *a = NULL;
 	struct approval_wish w = wish_of("bob", 1);
-	char tenant[8];
+	char tenant[8], user[8];
 
 	for (int i = 0; i < APPROVALS_MAX; i++) {
 		(void)snprintf(tenant, sizeof tenant, "t%d", i / 100);
+		(void)snprintf(user, sizeof user, "u%d", i % 10);
 		w.tenant = str_from(tenant);
+		w.user = str_from(user);
 		assert_int_equal(approvals_begin(&s->c, &w, on_told, s, &a), ST_OK);
 	}
 	w.tenant = STR("fresh");
@@ -240,7 +247,7 @@ main(void)
 		TEST(nobody_in_time_is_a_denial),
 		TEST(who_no_longer_waits_is_not_told),
 		TEST(a_grant_lets_the_same_text_pass_unasked),
-		TEST(so_many_wait_in_a_tenant_and_no_more),
+		TEST(so_many_wait_of_a_user_and_in_a_tenant_and_no_more),
 		TEST(so_many_wait_in_all_and_no_more),
 		TEST(without_a_ledger_nothing_is_asked_or_allowed),
 	};
