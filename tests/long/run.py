@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What shows only with time: leaks under a mixed load, reloads under load, long fuzzing.
 
-usage: run.py BIN_DIR [--minutes N] [--part fuzz|load|reload|power ...]
+usage: run.py BIN_DIR [--minutes N] [--part fuzz|load|reload|power|execution ...]
 
 The minutes (20) are shared: half for the fuzz targets, most of the rest for the load.
   load    tunnels, HTTP, SOCKS5, DNS, refusals, nonsense and hang-ups from several clients;
           the memory of the processes must not grow and no descriptor may stay behind
   reload  100 reloads while the same load runs: not one allowed request fails
+  execution  1 GiB up and down through an execution listener, a terminal idle for ten minutes
   power   ten thousand power cuts while the vault is changed: it is the old or the new one
 Prints the figures; fails on any of them.
 """
@@ -339,9 +340,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin", type=pathlib.Path)
     parser.add_argument("--minutes", type=float, default=20)
-    parser.add_argument("--part", action="append", choices=["fuzz", "load", "reload", "power"])
+    parser.add_argument("--part", action="append", choices=["fuzz", "load", "reload", "power", "execution"])
     options = parser.parse_args()
-    parts, seconds = options.part or ["load", "reload", "power", "fuzz"], options.minutes * 60
+    parts, seconds = options.part or ["load", "reload", "power", "execution", "fuzz"], options.minutes * 60
     faults = []
     if {"load", "reload"} & set(parts):
         sys.path.insert(0, str(ROOT / "tests/flow"))
@@ -362,6 +363,12 @@ def main():
         for name in ("test_vault_power", "test_brain_store_power"):
             done = subprocess.run([options.bin.resolve() / name], env={**os.environ, "SG_POWER": "30"}, timeout=3600)
             faults += [f"power: {name}"] if done.returncode else []
+    if "execution" in parts:
+        files = [ROOT / "tests/opensandbox" / f"test_front_{name}.py" for name in ("files", "streams")]
+        done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files], timeout=3600,
+                              env={**os.environ, "SANDGATE_BIN": str(options.bin.resolve()), "SANDGATE_IDLE_PTY": "600",
+                                   "SANDGATE_LARGE": str(1 << 30)})
+        faults += ["execution"] if done.returncode else []
     if "fuzz" in parts:
         faults += fuzz(options.bin.resolve(), seconds * 0.5)
     for fault in faults:
