@@ -8,6 +8,8 @@ enum {
 	BEARER_LEAST = 6,
 	AKIA = 16,
 	HEAD_LEAST = 13, /* the shortest secret that is known by its head */
+	PASSES = 8,      /* two are enough for what people write */
+	TEXT_ROOM = 16,  /* what stands for one octet is shorter */
 };
 
 struct redactor {
@@ -361,14 +363,38 @@ step(struct redactor *r, size_t i)
 	return i + 1;
 }
 
-void
-redact_put(struct buf *b, struct str text, const struct redact_keep *keep)
+static void
+pass(struct buf *b, struct str text, const struct redact_keep *keep)
 {
 	struct redactor r = { .s = text, .b = b, .keep = keep };
 
 	for (size_t i = 0; i < text.n;)
 		i = step(&r, i);
 	buf_put(b, str_skip(text, r.copied));
+}
+
+void
+redact_put(struct buf *b, struct str text, const struct redact_keep *keep)
+{
+	struct buf of[2] = { 0 };
+	struct str seen = text;
+	bool is_done = false;
+
+	/* What is taken out may hold a quote, and then the rest reads differently. */
+	for (size_t i = 0; i < PASSES && !is_done; i++) {
+		struct buf *next = &of[i % 2];
+
+		buf_done(next);
+		buf_init(next, TEXT_ROOM * text.n + TEXT_ROOM);
+		pass(next, seen, keep);
+		if (next->st != ST_OK && b->st == ST_OK)
+			b->st = next->st; /* nothing unread is put */
+		is_done = next->st != ST_OK || str_eq(str_of(next->p, next->len), seen);
+		seen = str_of(next->p, next->len);
+	}
+	buf_put(b, seen);
+	buf_done(&of[0]);
+	buf_done(&of[1]);
 }
 
 /* Where in the argument the value is. */

@@ -14,7 +14,7 @@
  * A variable ($NAME, ${NAME}, $(…)) stays, and so does what the caller names: placeholders
  * are no secrets, and who reads the ledger wants to see that one was used.
  *
- * Linear in the text.  What was redacted once stays as it is.  A value with a space, a
+ * Linear in the text, which is read until nothing changes.  What was redacted once stays as it is.  A value with a space, a
  * line's end or ",;&|<>)}`" in it must be in quotes to be seen whole.
  */
 #include "proxy/base/buf.h"
