@@ -7,6 +7,7 @@ A part either RAN (with its result) or is ABSENT with the reason.  Under CI=true
 what no fresh machine could have may be absent; a part that failed fails the run.
 """
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -15,6 +16,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -73,55 +76,71 @@ def part_unit(_):
     return f"{count} test programs, gcc with sanitizers and clang"
 
 
-def lanes_of(folder, count):
-    """Its files in lanes that take about as long; the size of a file stands for its time."""
-    lanes = [[] for _ in range(count)]
-    for path in sorted(folder.glob("test_*.py"), key=lambda p: (-p.stat().st_size, p.name)):
-        min(lanes, key=lambda lane: sum(p.stat().st_size for p in lane)).append(path)
-    if not lanes[0]:
-        raise Failed(f"{folder.relative_to(ROOT)} has no tests")
-    return [lane for lane in lanes if lane]
+class Lane(threading.Thread):
+    """Runs files of tests, one behind the other, as long as there are any left."""
 
+    def __init__(self, paths, env, end):
+        super().__init__()
+        self.paths, self.env, self.end, self.seen, self.bad = paths, env, end, {}, []
+        self.good_logs, self.bad_logs = [], []
 
-def pytest_lane(paths, env, log):
-    return subprocess.Popen(
-        [PYTHON, "-m", "pytest", "-q", "-x" if os.environ.get("SG_STOP") else "-q", "-rs", "-p", "no:cacheprovider",
-         *map(str, paths)], cwd=ROOT, env={**CLEAN_ENV, **env}, stdout=log, stderr=log)
+    def run(self):
+        while True:
+            try:
+                self.one(self.paths.popleft())
+            except IndexError:
+                return
+
+    def one(self, files):
+        report = pathlib.Path(self.env["SANDGATE_REPORT"])
+        report.unlink(missing_ok=True)
+        with tempfile.TemporaryFile("w+", errors="replace") as log:
+            try:
+                done = subprocess.run(
+                    [PYTHON, "-m", "pytest", "-q", "-x" if os.environ.get("SG_STOP") else "-q", "-rs", "-p",
+                     "no:cacheprovider", *files], cwd=ROOT, env={**CLEAN_ENV, **self.env}, stdout=log, stderr=log,
+                    timeout=max(1, self.end - time.monotonic()))
+                code = done.returncode
+            except subprocess.TimeoutExpired:
+                code = "no end"
+            log.seek(0)
+            (self.bad_logs if code else self.good_logs).append(log.read())
+        if code:
+            self.bad.append(f"{files[0].name if len(files) == 1 else files[0].parent.name} gave {code}")
+        if report.exists():
+            self.seen.update(json.loads(report.read_text()))
+            report.unlink()
 
 
 def pytest(folder, bin_dir, timeout=1500, lanes=1):
     """In more than one lane where most of the time is spent waiting for clocks."""
-    name = f"{folder.name}-{bin_dir.parent.name}"
-    reports, logs, running, seen = [], [], [], {}
-    for i, paths in enumerate(lanes_of(folder, lanes)):
-        reports.append(ROOT / "build" / f"{name}.{i}.json")
-        reports[-1].unlink(missing_ok=True)
-        logs.append(open(ROOT / "build" / f"part-{name}.{i}.log", "w+", errors="replace"))
-        running.append(pytest_lane(paths, {"SANDGATE_BIN": str(bin_dir), "SANDGATE_REPORT": str(reports[-1]),
-                                           "SANDGATE_LANE": f"{i}/{lanes}"}, logs[-1]))
-    end, codes = time.monotonic() + timeout, []
+    files = sorted(folder.glob("test_*.py"), key=lambda p: (-p.stat().st_size, p.name))
+    if not files:
+        raise Failed(f"{folder.relative_to(ROOT)} has no tests")
+    name, running = f"{folder.name}-{bin_dir.parent.name}", []
+    # One lane keeps what tests of a folder share; of more, each file is on its own.
+    paths = collections.deque([sorted(files)] if lanes == 1 else [[f] for f in files])
+    for i in range(lanes):
+        env = {"SANDGATE_BIN": str(bin_dir), "SANDGATE_REPORT": str(ROOT / "build" / f"{name}.{i}.json"),
+               "SANDGATE_LANE": f"{i}/{lanes}"}
+        running.append(Lane(paths, env, time.monotonic() + timeout))
+        running[-1].start()
+    seen, bad = {}, []
     for lane in running:
-        try:
-            codes.append(lane.wait(timeout=max(1, end - time.monotonic())))
-        except subprocess.TimeoutExpired:
-            lane.kill()
-            codes.append(lane.wait())
-    for log, code in sorted(zip(logs, codes), key=lambda pair: pair[1] != 0):
-        log.seek(0)
-        shutil.copyfileobj(log, LOG.out)
-        log.close()
-    for path in reports:
-        if path.exists():
-            seen.update(json.loads(path.read_text()))
-            path.unlink()
+        lane.join()
+        seen.update(lane.seen)
+        bad += lane.bad
+    # What failed comes last, where it is shown.
+    LOG.out.write("".join(text for lane in running for text in lane.good_logs))
+    LOG.out.write("".join(text for lane in running for text in lane.bad_logs))
     (ROOT / "build" / f"{name}.json").write_text(json.dumps(seen))
-    if any(codes):
-        raise Failed(f"pytest {folder.relative_to(ROOT)} gave {codes}")
+    if bad:
+        raise Failed(", ".join(bad))
     return ", ".join(f"{k} {v}" for k, v in seen.items()) or None
 
 
 def part_flow(_):
-    return pytest(TESTS / "flow", build("release") / "bin", lanes=2)
+    return pytest(TESTS / "flow", build("release") / "bin", lanes=3)
 
 
 def part_cases(_):

@@ -83,6 +83,13 @@ def end_server(sock, thread):
     sock.close()
 
 
+def readable(fd, seconds):
+    """Also a number that select() could not take."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, fds=()):
         super().__init__("localhost", timeout=70)
@@ -151,8 +158,7 @@ class Gate:
                 preexec_fn=demote, cwd="/")
         os.close(child)
         try:
-            readable, _, _ = select.select([ready], [], [], seconds)
-            said = os.read(ready, 1) if readable else b""
+            said = os.read(ready, 1) if readable(ready, seconds) else b""
         finally:
             os.close(ready)
         if said != b"\n":
