@@ -9,7 +9,7 @@ import pytest
 
 from conftest import BIN
 
-ROLES = {"super", "compile", "worker", "dns", "dialer", "ledger", "keeper", "control", "connector"}
+ROLES = {"super", "compile", "worker", "dns", "dialer", "ledger", "keeper", "control", "connector", "locator"}
 
 
 @pytest.fixture(scope="module")
