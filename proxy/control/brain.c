@@ -173,6 +173,7 @@ void
 brain_forget(struct brain *b, struct str id)
 {
 	brain_endpoints_forget(b, id);
+	brain_contexts_forget(b, id);
 	brain_vault_forget(b, id);
 	brain_unbind(b, id);
 }
@@ -229,6 +230,8 @@ brain_heard(struct brain *b, struct ask_line *line, struct ask_msg *m)
 		place(b, line, m);
 	else if (m->ask == ASK_LEFT)
 		left(b, line, m);
+	else if (m->ask == ASK_CONTEXT)
+		brain_context_heard(b, line, m);
 	else if (m->ask == ASK_HOLD || m->ask == ASK_HOLD_CALL)
 		approvals_heard(b->control, line, m);
 }
@@ -304,6 +307,7 @@ brain_open(struct control *c)
 	map_init(&b->idle, BRAIN_TICKETS);
 	map_init(&b->rounds, BRAIN_SERVERS);
 	map_init(&b->warming, BRAIN_SERVERS);
+	map_init(&b->contexts, BRAIN_ENDPOINTS);
 	map_init(&b->binds, BRAIN_JOBS);
 	map_init(&b->vaults, BRAIN_ENDPOINTS);
 	c->brain = b;
@@ -339,6 +343,7 @@ brain_close(struct brain *b)
 	list_each_safe (it, &b->tickets)
 		ticket_end(b, LIST_OF(it, struct brain_ticket, link));
 	brain_endpoints_close(b);
+	brain_contexts_close(b);
 	brain_down_close(b);
 	map_done(&b->by_number);
 	map_done(&b->busy);

@@ -65,6 +65,7 @@ struct brain {
 	struct map down;      /* server -> struct brain_down */
 	struct map idle;      /* our id -> struct idle_try */
 	struct map rounds;    /* server -> struct brain_round */
+	struct map contexts;  /* our id -> struct brain_contexts */
 	struct map binds;     /* our id -> struct brain_bind */
 	struct map vaults;    /* our id -> struct brain_vault */
 	struct map warming;   /* name -> struct warming */
@@ -325,6 +326,15 @@ void brain_vault_forget(struct brain *b, struct str id);
 void brain_vaults_close(struct brain *b);
 void brain_credentials(struct brain_turn *t); /* brain_credential.c */
 void brain_egress(struct brain_turn *t);      /* brain_egress.c */
+
+/* brain_context.c: in which language the contexts for code of a sandbox run what they get, as
+ * its execd told.  Kept in memory alone: what isn't known is read in every language. */
+void brain_context_heard(struct brain *b, const struct ask_line *line,
+			 struct ask_msg *m);
+struct str brain_context_language(const struct brain *b, struct str sandbox,
+				  struct str id);
+void brain_contexts_forget(struct brain *b, struct str sandbox);
+void brain_contexts_close(struct brain *b);
 
 /* brain_endpoint.c: where a server says that a port of a sandbox answers. */
 struct brain_endpoint {

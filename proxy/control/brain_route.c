@@ -183,6 +183,8 @@ route(struct brain_turn *t)
 	a.keeps_login = t->wish.op == EXEC_OP_APP &&
 			!keys_has_bearer(t->brain->control->keys, &t->wish) &&
 			exec_login_goes_on(t->brain->control->role.image, t->wish.port);
+	if (t->wish.op == EXEC_OP_CODE_RUN)
+		a.language = brain_context_language(t->brain, t->box.id, t->wish.id);
 	brain_route(t, &a);
 }
 

@@ -55,11 +55,11 @@ place_wish_get(struct str body, struct place_wish *ret_w)
 void
 place_answer_put(struct buf *b, const struct place_answer *a)
 {
-	const struct str *const texts[] = { &a->tenant,  &a->user,   &a->agent,
-					    &a->session, &a->task,   &a->on_behalf_of,
-					    &a->sandbox, &a->server, &a->words,
-					    &a->type,    &a->body,   &a->host,
-					    &a->prefix };
+	const struct str *const texts[] = { &a->tenant,  &a->user,    &a->agent,
+					    &a->session, &a->task,    &a->on_behalf_of,
+					    &a->sandbox, &a->server,  &a->words,
+					    &a->type,    &a->body,    &a->host,
+					    &a->prefix,  &a->language };
 
 	buf_put_u8(b, (uint8_t)a->kind);
 	buf_put_u16(b, (uint16_t)a->st);
@@ -94,11 +94,11 @@ place_answer_get(struct str body, struct place_answer *ret_a)
 {
 	struct wire in = wire_from(body);
 	struct place_answer a = { 0 };
-	struct str *const texts[] = { &a.tenant,  &a.user,   &a.agent,
-				      &a.session, &a.task,   &a.on_behalf_of,
-				      &a.sandbox, &a.server, &a.words,
-				      &a.type,    &a.body,   &a.host,
-				      &a.prefix };
+	struct str *const texts[] = { &a.tenant,  &a.user,    &a.agent,
+				      &a.session, &a.task,    &a.on_behalf_of,
+				      &a.sandbox, &a.server,  &a.words,
+				      &a.type,    &a.body,    &a.host,
+				      &a.prefix,  &a.language };
 	uint8_t kind = wire_u8(&in);
 	uint16_t st = wire_u16(&in);
 

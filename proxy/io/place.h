@@ -21,7 +21,9 @@ enum {
 	PLACE_INLINE = 32 * 1024,           /* of an answer, beside its memfd */
 	PLACE_ANSWER_MAX = 4 * 1024 * 1024, /* in a memfd */
 	PLACE_FIELDS = 8,
-	PLACE_TEXT_MAX = 4096, /* of what HOLD shows to an approver */
+	PLACE_TEXT_MAX = 4096,   /* of what HOLD shows to an approver */
+	PLACE_CONTEXT_MAX = 128, /* longer ids of contexts are not remembered */
+	PLACE_LANGUAGE_MAX = 32,
 };
 
 struct place_wish {
@@ -32,11 +34,12 @@ struct place_wish {
 	struct str key, bearer, capability; /* as sent; empty: none */
 	struct str authority;               /* by which the caller reached us */
 	struct str on_behalf_of, session, task, idempotency;
-	struct str reuse;                       /* X-Sandgate-Reuse, as sent */
-	struct str request;                     /* X-Request-ID, of every answer */
-	struct str sandbox, id, query, expires; /* of the route */
-	struct str peer;                        /* address:port, for the ledger */
-	struct str body;                        /* JSON, checked for its form */
+	struct str reuse;   /* X-Sandgate-Reuse, as sent */
+	struct str request; /* X-Request-ID, of every answer */
+	/* Of the route; of code that is to run `id` is the context that it names. */
+	struct str sandbox, id, query, expires;
+	struct str peer; /* address:port, for the ledger */
+	struct str body; /* JSON, checked for its form */
 	/* A create whose lifecycle brings commands: how sensitive they are, which rule says
 	 * so, and what they are, cut to PLACE_TEXT_MAX.  What else a create is judged by is
 	 * control's. */
@@ -67,8 +70,9 @@ struct place_answer {
 	/* PLACE_ROUTE */
 	struct str host; /* a literal or a name, of REACH */
 	uint16_t port;
-	struct str prefix; /* stands before the path; "" or "/..." */
-	bool keeps_login;  /* Authorization and Cookie go on to an application */
+	struct str prefix;   /* stands before the path; "" or "/..." */
+	bool keeps_login;    /* Authorization and Cookie go on to an application */
+	struct str language; /* of that context; empty: not known */
 };
 
 void place_wish_put(struct buf *b, const struct place_wish *w);

@@ -46,6 +46,7 @@ exec_of(struct turn *t)
 	e->path = str_cut(&target, '?'); /* what is behind may be a secret */
 	buf_init(&e->body, EXEC_BODY_MAX);
 	buf_init(&e->answer_room, PLACE_ANSWER_MAX);
+	buf_init(&e->said, EXEC_SAID_MAX);
 	loop_timer_init(&e->beat, t->c->w->loop, NULL, NULL);
 	if (!exec_head_id(t->request, &e->request_id) && new_id(e) != ST_OK)
 		e->request_id = STR("-");
@@ -129,7 +130,7 @@ judged(struct exec *e)
 
 	if (e->route.body == EXEC_BODY_JSON && e->body.len > 0)
 		body = str_of(e->body.p, e->body.len);
-	st = exec_judge(t->c->w->role.image, &e->route, body, &e->judged);
+	st = exec_judge(t->c->w->role.image, &e->route, body, NULL, &e->judged);
 	if (st != ST_OK)
 		turn_refuse(t, st);
 	else
@@ -285,6 +286,7 @@ exec_over(struct turn *t)
 	exec_watch_free(e);
 	buf_done(&e->body);
 	buf_done(&e->answer_room);
+	buf_done(&e->said);
 	exec_judged_done(&e->judged);
 	t->c->w->exec_gathered -= e->counted;
 	e->counted = 0;

@@ -150,11 +150,18 @@ is_given(const struct place_answer *a, struct str name)
 	return false;
 }
 
-/* An event is shown when it happens, and read along with: not packed. */
-static bool
-is_of_events(const struct exec_route *r, const struct field *f)
+bool
+exec_tells_contexts(enum exec_op op)
 {
-	return r->answer == EXEC_ANSWER_EVENTS && f->token == TOKEN_ACCEPT_ENCODING;
+	return op == EXEC_OP_CONTEXT_CREATE || op == EXEC_OP_CONTEXT_LIST ||
+	       op == EXEC_OP_CONTEXT_GET;
+}
+
+/* An event is shown when it happens, and what is read along with is not packed. */
+static bool
+wants_plain(const struct exec_route *r)
+{
+	return r->answer == EXEC_ANSWER_EVENTS || exec_tells_contexts(r->op);
 }
 
 /* Terminals are read along with, which compression would end. */
@@ -177,7 +184,9 @@ goes_up(const struct exec_route *r, const struct place_answer *a, const struct f
 	if (!is_app && (head_same_name(f->name, STR("Idempotency-Key")) ||
 			begins(f->name, "Sec-Fetch-")))
 		return false;
-	return !is_of_events(r, f) && !is_of_terminals(r, f);
+	if (wants_plain(r) && f->token == TOKEN_ACCEPT_ENCODING)
+		return false;
+	return !is_of_terminals(r, f);
 }
 
 enum status
@@ -196,7 +205,7 @@ exec_head_up(struct head *to, const struct head *from, const struct exec_route *
 		if (goes_up(r, a, f))
 			st = head_add_view(to, f->token, f->name, f->value);
 	}
-	if (st == ST_OK && r->answer == EXEC_ANSWER_EVENTS)
+	if (st == ST_OK && wants_plain(r))
 		st = head_add(to, STR("Accept-Encoding"), STR("identity"));
 	return st;
 }

@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include "proxy/base/num.h"
+#include "proxy/io/place.h"
 #include "proxy/worker/exec_judge_in.h"
 
 enum { TREE_MAX = 4 * 1024 * 1024 };
@@ -156,15 +157,16 @@ tell(struct judge *j)
 
 enum status
 exec_judge(const struct image *im, const struct exec_route *r, struct str body,
-	   struct exec_judged *out)
+	   const struct str *kernel, struct exec_judged *out)
 {
-	struct judge j = { .im = im, .route = r, .out = out };
+	struct judge j = { .im = im, .route = r, .kernel = kernel, .out = out };
 	const struct jnode *root = NULL;
 	enum status st;
 
 	out->answer = (struct risk_answer){ RISK_LOW, RISK_NO_RULE, RISK_SIGN_NONE };
 	exec_note_begin(&out->note, str_from(exec_op_name(r->op)));
 	buf_init(&out->text, EXEC_TEXT_MAX);
+	buf_init(&out->context, PLACE_CONTEXT_MAX);
 	arena_init(&j.tree, TREE_MAX);
 	buf_init(&j.text, SPACE_MAX);
 	st = digest(r, body, out->hash);
@@ -183,5 +185,6 @@ void
 exec_judged_done(struct exec_judged *j)
 {
 	exec_note_done(&j->note);
+	buf_done(&j->context);
 	buf_done(&j->text);
 }

@@ -16,15 +16,25 @@ struct exec_judged {
 	struct exec_note note;     /* begun; more may be put */
 	struct buf text;           /* what would be done, redacted and cut */
 	uint8_t hash[EXEC_HASH];   /* of route and body, whole */
+	struct buf context; /* that code is to run in; empty: none, or has_context */
+	bool has_context;
 };
 
 /*
- * Without a body (body.p == NULL) the query alone is looked at.  ST_BAD_JSON,
+ * Without a body (body.p == NULL) the query alone is looked at.
+ *
+ * Code that names a context runs in the context's language, whatever language it claims.
+ * kernel: that language; empty: it isn't known, so the code is read in every one.  Both, and
+ * what is claimed, count.  NULL: nobody was asked yet, only what is claimed counts; then
+ * out->has_context tells that somebody has to be.
+ *
+ * ST_BAD_JSON,
  * ST_BAD_TARGET; ST_TOO_BIG: too many values.  *out is zeroed, and whatever comes of it the
  * caller's to end.
  */
 enum status exec_judge(const struct image *im, const struct exec_route *r,
-		       struct str body, struct exec_judged *out) MUSTCHECK;
+		       struct str body, const struct str *kernel,
+		       struct exec_judged *out) MUSTCHECK;
 void exec_judged_done(struct exec_judged *j);
 
 #endif

@@ -18,6 +18,7 @@ struct names {
 struct judge {
 	const struct image *im;
 	const struct exec_route *route;
+	const struct str *kernel;
 	struct exec_judged *out;
 	struct arena tree; /* what the body says, while it is looked at */
 	struct buf text;

@@ -1,5 +1,6 @@
 /* exec_judge: what runs. */
 #include "proxy/base/num.h"
+#include "proxy/io/place.h"
 #include "proxy/worker/exec_judge_in.h"
 
 enum { ENVS_MAX = 512 };
@@ -121,6 +122,24 @@ plain_members(struct judge *j, const struct jnode *root)
 	return env_of(j, root);
 }
 
+/* Which context it names.  One whose id is too long to ask for is one that nobody knows. */
+static enum status
+context_of(struct judge *j, const struct jnode *context)
+{
+	const struct jnode *id = NULL;
+	enum status st = judge_member(context, "id", &id);
+
+	if (st != ST_OK || id == NULL || id->kind == JTREE_LITERAL || id->text.n == 0)
+		return st;
+	if (id->kind != JTREE_STRING)
+		return ST_BAD_JSON;
+	j->out->has_context = true;
+	exec_note_text(&j->out->note, "context", id->text);
+	if (id->text.n <= PLACE_CONTEXT_MAX)
+		buf_put(&j->out->context, id->text);
+	return j->out->context.st;
+}
+
 /* Only execd's interpreters read a language, and only of the context: without one, or by two
  * names of languages, they run a command line.  All else that is called code is one. */
 static enum status
@@ -131,6 +150,8 @@ language_of(struct judge *j, const struct jnode *root, struct str *ret_language)
 
 	if (st == ST_OK)
 		st = judge_member(context, "language", &language);
+	if (st == ST_OK && j->route->op == EXEC_OP_CODE_RUN)
+		st = context_of(j, context);
 	*ret_language = j->route->class == EXEC_CLASS_CODE && language != NULL
 				? language->text
 				: STR("");
@@ -144,12 +165,47 @@ is_command_line(struct str language)
 	       str_ieq(language, STR("background-command"));
 }
 
+static void
+ask_as(struct judge *j, struct str language, struct str code)
+{
+	struct risk_question q = { .kind = RISK_CODE,
+				   .text = code,
+				   .language = language };
+
+	if (is_command_line(language))
+		q.kind = RISK_COMMAND;
+	judge_ask(j, &q);
+}
+
+/* A context runs what it gets in its own language. */
+static void
+ask_as_kernel(struct judge *j, struct str claimed, struct str code)
+{
+	/* What kernels there are for, and execd's names of them. */
+	static const char *const languages[] = {
+		"bash", "python", "javascript", "java", "go",    "sql",
+		"ruby", "perl",   "php",        "r",    "julia", "lua"
+	};
+
+	if (!j->out->has_context || j->kernel == NULL)
+		return;
+	if (j->kernel->n > 0) {
+		if (!str_ieq(*j->kernel, claimed))
+			ask_as(j, *j->kernel, code);
+		exec_note_text(&j->out->note, "runs_as", *j->kernel);
+		return;
+	}
+	for (size_t i = 0; i < COUNT_OF(languages); i++)
+		ask_as(j, str_from(languages[i]), code);
+	exec_note_text(&j->out->note, "runs_as", STR("not known"));
+}
+
 static enum status
 code_of(struct judge *j, const struct jnode *root)
 {
 	const struct jnode *code = NULL;
-	struct risk_question q = { .kind = RISK_CODE };
-	enum status st = language_of(j, root, &q.language);
+	struct str language;
+	enum status st = language_of(j, root, &language);
 
 	if (st == ST_OK)
 		st = judge_member(root, "code", &code);
@@ -157,13 +213,11 @@ code_of(struct judge *j, const struct jnode *root)
 		return st;
 	if (code->kind != JTREE_STRING)
 		return ST_BAD_JSON;
-	if (is_command_line(q.language))
-		q.kind = RISK_COMMAND;
-	q.text = code->text;
-	exec_note_text(&j->out->note, "language", q.language);
-	exec_note_text(&j->out->note, "code", q.text);
-	judge_show(j, q.text, '\n');
-	judge_ask(j, &q);
+	exec_note_text(&j->out->note, "language", language);
+	exec_note_text(&j->out->note, "code", code->text);
+	judge_show(j, code->text, '\n');
+	ask_as(j, language, code->text);
+	ask_as_kernel(j, language, code->text);
 	return ST_OK;
 }
 

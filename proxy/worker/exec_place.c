@@ -23,7 +23,8 @@ keep_texts(struct exec *e)
 	struct str *const texts[] = { &a->tenant,  &a->user,   &a->agent,
 				      &a->session, &a->task,   &a->on_behalf_of,
 				      &a->sandbox, &a->server, &a->words,
-				      &a->type,    &a->host,   &a->prefix };
+				      &a->type,    &a->host,   &a->prefix,
+				      &a->language };
 	bool is_kept = true;
 
 	for (size_t i = 0; i < COUNT_OF(texts); i++)
@@ -82,6 +83,20 @@ take_route(struct exec *e)
 	return ST_OK;
 }
 
+/* Now it is known in which language the context runs it, or that nobody knows. */
+static enum status
+judge_again(struct exec *e)
+{
+	struct exec_judged *j = &e->judged;
+
+	if (!j->has_context)
+		return ST_OK;
+	exec_judged_done(j);
+	*j = (struct exec_judged){ 0 };
+	return exec_judge(e->t->c->w->role.image, &e->route,
+			  str_of(e->body.p, e->body.len), &e->placed.language, j);
+}
+
 static void
 routed(struct exec *e)
 {
@@ -91,6 +106,8 @@ routed(struct exec *e)
 
 	e->is_ticket_open = true;
 	st = take_route(e);
+	if (st == ST_OK)
+		st = judge_again(e);
 	if (st != ST_OK)
 		turn_refuse(t, st);
 	else if (exec_needs_approval(im, e->judged.answer.level))
@@ -191,7 +208,10 @@ put_wish(struct exec *e, struct buf *b)
 				.reuse = a.reuse,
 				.request = e->request_id,
 				.sandbox = r->sandbox,
-				.id = r->id,
+				.id = e->judged.has_context
+					      ? str_of(e->judged.context.p,
+						       e->judged.context.len)
+					      : r->id,
 				.expires = r->expires,
 				.peer = str_of(peer.p, peer.len) };
 	if (r->part != EXEC_PART_EXECD && r->part != EXEC_PART_APP)
@@ -386,6 +406,7 @@ exec_respond(struct turn *t)
 	if (e->is_streaming && !exec_stream_goes_on(e))
 		return;
 	exec_watch_answer(e);
+	exec_context_begin(e);
 	turn_reply_begin(t);
 }
 
@@ -403,5 +424,9 @@ exec_accept(struct turn *t, struct head *h)
 enum status
 exec_watch(struct turn *t, bool is_response, struct str piece)
 {
-	return t->exec == NULL ? ST_OK : exec_watch_put(t->exec, is_response, piece);
+	if (t->exec == NULL)
+		return ST_OK;
+	if (is_response)
+		exec_context_put(t->exec, piece);
+	return exec_watch_put(t->exec, is_response, piece);
 }

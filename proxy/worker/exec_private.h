@@ -20,7 +20,8 @@ enum {
 	EXEC_REQUEST_ID_MAX = 128,
 	EXEC_BODY_MAX = 256 * 1024,         /* of JSON for execd */
 	EXEC_BODIES_MAX = 64 * 1024 * 1024, /* of all that are gathered */
-	EXEC_BEAT_MS = 3000,                /* as execd pings */
+	EXEC_SAID_MAX = 64 * 1024,
+	EXEC_BEAT_MS = 3000, /* as execd pings */
 };
 
 struct exec_watch; /* the tap that this route wants, exec_watch.c */
@@ -35,7 +36,10 @@ struct exec {
 	bool is_tls;     /* the caller's end */
 
 	struct buf body; /* gathered */
-	size_t counted;  /* of it, in worker->exec_gathered */
+	struct buf said; /* what execd answers of contexts, exec_context.c */
+	unsigned looks;
+	bool is_listening;
+	size_t counted; /* of it, in worker->exec_gathered */
 	struct exec_judged judged;
 
 	uint64_t ticket; /* 0: none */
@@ -74,6 +78,8 @@ enum status exec_head_authority(const struct head *h, bool is_https,
 enum status exec_head_up(struct head *to, const struct head *from,
 			 const struct exec_route *r,
 			 const struct place_answer *a) MUSTCHECK;
+/* Does its answer tell of contexts for code? */
+bool exec_tells_contexts(enum exec_op op);
 /* What a caller may see of a response. */
 /* Where a redirect of an application leads, as its caller gets there. */
 struct exec_location {
@@ -106,6 +112,10 @@ void exec_watch_end(struct exec *e);
 /* What was seen, for ROW_EXEC_END. */
 void exec_watch_note(struct exec *e, struct exec_note *n);
 void exec_watch_free(struct exec *e);
+
+/* exec_context.c */
+void exec_context_begin(struct exec *e); /* the response's head is there */
+void exec_context_put(struct exec *e, struct str piece);
 
 /* exec_row.c */
 enum status exec_row(struct exec *e, enum row_kind kind) MUSTCHECK;

@@ -49,6 +49,7 @@ def put_answer(kind, status="OK", http=0, port=0, keeps_login=False, body=b"", f
     for name in ("tenant", "user", "agent", "session", "task", "on_behalf_of", "sandbox", "server", "words", "type"):
         out += str16(texts.get(name, ""))
     out += str16(body if inline else b"") + str16(texts.get("host", "")) + str16(texts.get("prefix", ""))
+    out += str16(texts.get("language", ""))
     out += bytes([len(fields)])
     return out + b"".join(str16(name) + str16(value) for name, value in fields), []
 
@@ -110,7 +111,7 @@ class Brain(Asked):
     """Control: `place` gives an answer for a wish, or None: never.  HOLDs wait for decide()."""
 
     def __init__(self, sock):
-        self.wishes, self.holds, self.left, self.replies = [], [], [], []
+        self.wishes, self.holds, self.left, self.replies, self.contexts = [], [], [], [], []
         self.place = lambda wish: refuse("NOT_FOUND")
         super().__init__(sock)
 
@@ -127,6 +128,8 @@ class Brain(Asked):
             hold.update((name, w.str16().decode()) for name in ("what", "why", "text"))
             self.holds.append(hold)
             self.replies.append(reply)
+        elif ask == ASKS["CONTEXT"]:
+            self.contexts.append((w.get("Q"), w.str16().decode(), w.str16().decode()))
         elif ask == ASKS["LEFT"]:
             self.left.append(w.get("Q"))
 

@@ -1,6 +1,7 @@
 """An execution listener's request and answer on their way: cuts, redirects, sizes, framings,
 terminals over HTTP/2.  A worker alone; control, dialer and sandbox are ours."""
 import base64
+import contextlib
 import hashlib
 import http.client
 import json
@@ -325,3 +326,63 @@ def test_a_command_that_is_too_long_to_be_read_is_held_and_one_over_the_bound_is
     s = send(w, f"POST {PROXY}/44772/command HTTP/1.1\nHost: a\nContent-Length: 300000\n\n", b"{")
     r, body = response(s)
     assert r.status == 413 and json.loads(body)["code"] == "SANDGATE::TOO_BIG"
+
+
+# What has to be waited for is in another language than the request says.
+IN_CONTEXT = [("bash", "python", 'os.system("rm " + x)'), ("python", "bash", "# x\nrm y"), ("python", "", "rm y"),
+              ("python", None, "rm y")]
+
+
+@pytest.mark.parametrize("claimed, known, code", IN_CONTEXT)
+def test_code_for_a_context_is_judged_in_its_language_whatever_it_claims(tmp_path, claimed, known, code):
+    with contextlib.closing(ExecWorker(tmp_path, risk='- {command: [rm], why: x, level: high}\n'
+                                       '- {code: ["os.system()"], why: y, level: high}\n')) as w:
+        w.brain.place = lambda wish: route(w.box, **({"language": known} if known is not None else {}))
+        body = json.dumps({"context": {"id": "c9", "language": claimed}, "code": code}).encode()
+        s = send(w, f"POST {PROXY}/44772/code HTTP/1.1\nHost: a\nContent-Length: {len(body)}\n\n", body)
+        wait_for(lambda: w.brain.holds)
+        assert w.brain.wishes[0]["id"] == "c9" and w.box.requests == []
+        w.brain.decide("APPROVAL_DENIED")
+        assert b"SandgateDenied" in response(s)[1] and w.box.requests == []
+        row = w.rows("deny", least=1)[0]["exec"]
+        assert row["context"] == "c9" and row["runs_as"] == (known or "not known") and row["language"] == claimed
+
+
+@pytest.mark.parametrize("how", ["whole", "in chunks", "list", "one"])
+def test_what_execd_says_of_a_context_is_told_before_its_caller_knows_it(w, how):
+    said = b'[{"id":"c1","language":"python"},{"id":"c2","language":"bash"}]' if how == "list" else b'{"id":"c1","language":"python"}'
+
+    def serve(request, sock):
+        assert "gzip" not in request.names.get("accept-encoding", "")
+        if how != "in chunks":
+            sock.sendall(ok(said))
+            return
+        sock.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for i in range(len(said)):
+            sock.sendall(b"1\r\n" + said[i:i + 1] + b"\r\n")
+            time.sleep(0.001)
+        sock.sendall(b"0\r\n\r\n")
+    w.box.serve = serve
+    body = b'{"language":"python"}'
+    asks = {"list": f"GET {PROXY}/44772/code/contexts", "one": f"GET {PROXY}/44772/code/contexts/c1"}
+    head = asks.get(how, f"POST {PROXY}/44772/code/context")
+    s = send(w, f"{head} HTTP/1.1\nHost: a\nAccept-Encoding: gzip\nContent-Length: {len(body) if how in ('whole', 'in chunks') else 0}\n\n",
+             body if how in ("whole", "in chunks") else b"")
+    r, got = response(s)
+    assert r.status == 200 and got == said
+    wait_for(lambda: w.brain.left)  # what is told of it comes before
+    want = [("c1", "python"), ("c2", "bash")] if how == "list" else [("c1", "python")]
+    assert [c[1:] for c in w.brain.contexts] == want
+
+
+@pytest.mark.parametrize("said, status, want", [
+    (b'{"id":"c1","language":"bash"}', "200 OK", [("c1", "")]), (b'{"id":"c1"}', "200 OK", [("c1", "")]),
+    (b'{"id":7,"language":"python"}', "200 OK", []), (b'{"id":"c1","language":"python"}', "500 Oh", []),
+    (b'{"id":"c1","Id":"c2","language":"python"}', "200 OK", []), (b'"c1"', "200 OK", []),
+    (b'{"id":"c1","language":"python"', "200 OK", []), (b'[' * 5000 + b']', "200 OK", []), (b"]" * 100, "200 OK", [])])
+def test_what_execd_does_not_say_plainly_is_not_known(w, said, status, want):
+    w.box.serve = lambda request, sock: sock.sendall(ok(said, status))
+    body = b'{"language":"python"}'
+    r, got = response(send(w, f"POST {PROXY}/44772/code/context HTTP/1.1\nHost: a\nContent-Length: {len(body)}\n\n", body))
+    wait_for(lambda: w.brain.left)
+    assert got == said and [c[1:] for c in w.brain.contexts] == want

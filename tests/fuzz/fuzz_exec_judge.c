@@ -82,6 +82,23 @@ need_all_judged(const struct image *im, struct str body, enum risk_level all)
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* What isn't known is as bad as the worst that it may be. */
+static void
+need_no_less_in_context(const struct image *im, const struct exec_route *r,
+			struct str body, enum risk_level claimed)
+{
+	CLEANUP(exec_judged_done)
+	struct exec_judged any = { 0 }, shell = { 0 }, python = { 0 };
+	const struct str none = STR(""), bash = STR("bash"), py = STR("python");
+
+	need(exec_judge(im, r, body, &none, &any) == ST_OK);
+	need(exec_judge(im, r, body, &bash, &shell) == ST_OK);
+	need(exec_judge(im, r, body, &py, &python) == ST_OK);
+	need(shell.answer.level >= claimed && python.answer.level >= claimed);
+	need(any.answer.level >= shell.answer.level &&
+	     any.answer.level >= python.answer.level);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -101,12 +118,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			     &r) == ST_OK);
 	if (!routes[which].has_body)
 		r.query = in;
-	enum status st = exec_judge(im, &r, body, &one);
-	need(exec_judge(im, &r, body, &two) == st);
+	enum status st = exec_judge(im, &r, body, NULL, &one);
+	need(exec_judge(im, &r, body, NULL, &two) == st);
 	need(one.answer.level == two.answer.level &&
 	     one.answer.rule == two.answer.rule);
 	need(memcmp(one.hash, two.hash, sizeof one.hash) == 0);
 	need_sound(&one);
+	if (st == ST_OK && one.has_context)
+		need_no_less_in_context(im, &r, body, one.answer.level);
 	if (st == ST_OK && which < 2 && !str_has(in, '\0'))
 		need_all_judged(im, body, one.answer.level);
 	return 0;

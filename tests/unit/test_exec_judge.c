@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -36,7 +37,7 @@ judge(const char *request, struct str body, struct exec_judged *j)
 
 	memset(j, 0, sizeof *j);
 	assert_int_equal(exec_route_read(method_of(method), target, &r), ST_OK);
-	return exec_judge(image, &r, body, j);
+	return exec_judge(image, &r, body, NULL, j);
 }
 
 static void
@@ -177,6 +178,100 @@ what_has_no_language_is_a_command_line(void **state)
 
 	(void)state;
 	expect_levels(rows, COUNT_OF(rows));
+}
+
+struct in_context {
+	const char *claimed, *kernel, *code; /* kernel NULL: nobody was asked yet */
+	enum risk_level want;
+};
+
+/* JSON's quotes and line ends are escaped in the rows. */
+static void
+code_is_judged_in_the_language_of_its_context(void **state)
+{
+	static const char rm[] = "import os\\nos.execv('/bin/rm', ['rm', '-rf', '/'])";
+	static const struct in_context rows[] = {
+		/* What a shell takes for harmless words is Python's undoing, and back. */
+		{ "bash", "python", "x=\\\"\\\"; exec(x)", RISK_HIGH },
+		{ "", "python", "exec (x)", RISK_HIGH },
+		{ "bash", "", "x = 1 # exec", RISK_LOW },
+		{ "python", "bash", "x = 1 # it\\nrm -rf /", RISK_HIGH },
+		{ "python", "python", "x = 1", RISK_LOW },
+		{ "Python", "python", "x = 1", RISK_LOW },
+		{ "python", NULL, "# rm -rf /", RISK_LOW },
+		{ "python", "", "rm -rf /", RISK_HIGH },
+		{ "python", "", "x = 1", RISK_LOW },
+		{ "javascript", "bash", "// x\\nrm -rf /", RISK_HIGH },
+		{ "sql", "ruby", "-- x\\n`rm -rf /`", RISK_HIGH },
+		{ "python", "", rm, RISK_HIGH },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		CLEANUP(exec_judged_done) struct exec_judged j = { 0 };
+		const struct str kernel =
+			str_from(rows[i].kernel == NULL ? "" : rows[i].kernel);
+		char body[512];
+		struct exec_route r;
+
+		(void)snprintf(body, sizeof body,
+			       "{\"context\":{\"id\":\"c7\",\"language\":\"%s\"},"
+			       "\"code\":\"%s\"}",
+			       rows[i].claimed, rows[i].code);
+		assert_int_equal(
+			exec_route_read(METHOD_POST, str_from(EXECD "/code"), &r),
+			ST_OK);
+		assert_int_equal(exec_judge(image, &r, str_from(body),
+					    rows[i].kernel == NULL ? NULL : &kernel,
+					    &j),
+				 ST_OK);
+		assert_true(j.has_context);
+		assert_string_equal(buf_cstr(&j.context), "c7");
+		if (j.answer.level != rows[i].want)
+			fail_msg("%s as %s: %s", body, rows[i].kernel,
+				 risk_level_word(j.answer.level));
+	}
+}
+
+static void
+a_context_that_execd_could_read_in_another_way_is_refused(void **state)
+{
+	static const char *const bodies[] = {
+		"{\"code\":\"x\",\"context\":{\"id\":7}}",
+		"{\"code\":\"x\",\"context\":{\"id\":\"a\",\"ID\":\"b\"}}",
+		"{\"code\":\"x\",\"context\":{\"Id\":\"b\"}}",
+		"{\"code\":\"x\",\"Context\":{\"id\":\"b\"}}",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(bodies); i++) {
+		CLEANUP(exec_judged_done) struct exec_judged j;
+		if (judge("POST " EXECD "/code", str_from(bodies[i]), &j) !=
+		    ST_BAD_JSON)
+			fail_msg("%s", bodies[i]);
+	}
+}
+
+static void
+an_id_that_nobody_could_remember_is_of_a_context_that_nobody_knows(void **state)
+{
+	CLEANUP(exec_judged_done) struct exec_judged j = { 0 };
+	const struct str none = STR("");
+	char body[512], id[200];
+	struct exec_route r;
+
+	(void)state;
+	memset(id, 'a', sizeof id - 1);
+	id[sizeof id - 1] = '\0';
+	(void)snprintf(body, sizeof body,
+		       "{\"context\":{\"id\":\"%s\",\"language\":\"python\"},"
+		       "\"code\":\"rm -rf /\"}",
+		       id);
+	assert_int_equal(exec_route_read(METHOD_POST, str_from(EXECD "/code"), &r),
+			 ST_OK);
+	assert_int_equal(exec_judge(image, &r, str_from(body), &none, &j), ST_OK);
+	assert_true(j.has_context && j.context.len == 0);
+	assert_int_equal(j.answer.level, RISK_HIGH);
 }
 
 static void
@@ -324,6 +419,11 @@ main(void)
 		cmocka_unit_test(commands_of_a_create_are_read_and_nothing_else_of_it),
 		cmocka_unit_test(the_worst_part_decides),
 		cmocka_unit_test(what_has_no_language_is_a_command_line),
+		cmocka_unit_test(code_is_judged_in_the_language_of_its_context),
+		cmocka_unit_test(
+			a_context_that_execd_could_read_in_another_way_is_refused),
+		cmocka_unit_test(
+			an_id_that_nobody_could_remember_is_of_a_context_that_nobody_knows),
 		cmocka_unit_test(variables_are_judged_as_a_shell_sets_them),
 		cmocka_unit_test(
 			mcp_servers_are_commands_and_so_is_what_tools_are_told),
