@@ -6,7 +6,7 @@
 #include "conf/rule_part.h"
 #include "conf/value.h"
 
-enum { WEIGHT_MAX = 1000 };
+enum { WEIGHT_MAX = 1000, CA_FILE_MAX = 1000 };
 
 struct server_context {
 	struct build_system system; /* stays the first member */
@@ -36,6 +36,38 @@ on_network(struct build *b, const struct node *n, void *ctx)
 		((struct server_context *)ctx)->image.network = draft_str(b->draft, s);
 }
 
+/* It goes into docker's HOST:INSIDE:ro, and the server takes no path that isn't plain. */
+static bool
+is_plain_path(struct str s)
+{
+	struct str rest = str_skip(s, 1);
+
+	if (!str_starts(s, STR("/")) || s.n > CA_FILE_MAX || str_has(s, ':'))
+		return false;
+	while (rest.p != NULL) {
+		struct str part = str_cut(&rest, '/');
+
+		if (part.n == 0 || str_eq(part, STR(".")) || str_eq(part, STR("..")))
+			return false;
+	}
+	return true;
+}
+
+static void
+on_ca_file(struct build *b, const struct node *n, void *ctx)
+{
+	struct str s;
+
+	if (!value_text(b->report, n, &s))
+		return;
+	if (is_plain_path(s))
+		((struct server_context *)ctx)->image.ca_file = draft_str(b->draft, s);
+	else
+		report_error(b->report, n->at,
+			     "`ca_file` is an absolute path without `:`, `.`, `..` and "
+			     "empty parts, like /var/lib/sandgate-ca/ca.pem");
+}
+
 static void
 on_weight(struct build *b, const struct node *n, void *ctx)
 {
@@ -62,6 +94,7 @@ static const struct build_field fields[] = {
 	{ "tier", on_tier },
 	{ "endpoints", on_endpoints },
 	{ "network", on_network },
+	{ "ca_file", on_ca_file },
 	{ "weight", on_weight },
 	{ "plain", on_plain },
 };
@@ -99,6 +132,11 @@ check_whole(struct build *b, const struct server_context *c)
 			     "an execution server must say where its `endpoints` may "
 			     "lie: [\"127.0.0.0/8\"] when sandboxes run on this "
 			     "machine");
+	if (c->image.ca_file.length > 0 && c->image.network.length == 0)
+		report_error(
+			b->report, node_get(s->node, STR("ca_file"))->at,
+			"`ca_file` is of a server whose sandboxes the gateway stands "
+			"before: it needs `network`");
 	if (s->image.upstream_is_plain && !c->is_plain_meant &&
 	    !is_on_loopback(&c->system.addr))
 		report_error(b->report, c->system.url->at,

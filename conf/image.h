@@ -243,6 +243,7 @@ struct image_exec_server {
 	struct image_ref name; /* stays the first member; sorted by it */
 	struct image_ref
 		network; /* its sandboxes are on this docker network; or empty */
+	struct image_ref ca_file; /* where its docker finds our CA; or empty */
 	uint32_t connector;
 	uint32_t weight;                 /* among those of its tier; never 0 */
 	uint32_t endpoints, endpoints_n; /* where endpoints that it returns may lie */

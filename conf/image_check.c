@@ -363,6 +363,7 @@ exec_servers_fit(const struct image *im)
 
 	for (size_t i = 0; i < n; i++)
 		if (!ref_fits(im, s[i].name) || !ref_fits(im, s[i].network) ||
+		    !ref_fits(im, s[i].ca_file) ||
 		    s[i].connector >= count(im, IMAGE_CONNECTORS) || s[i].weight == 0 ||
 		    s[i].tier >= EXEC_TIERS ||
 		    !range_fits(im, IMAGE_CIDRS, s[i].endpoints, s[i].endpoints_n))

@@ -36,6 +36,14 @@ may resolve to. An address in url is meant.
 The docker network that its sandboxes are on, when the gateway stands before them there: network
 policies are then the gateway's alone.
 .TP
+.B ca_file
+Where the docker of a server with
+.B network
+finds the certificates of the gateway's authority: an absolute path, the same for the gateway and for
+docker. The gateway keeps the file up to date, and sandboxes of the server are started with it, so that
+OpenSandbox's own start-up script installs it. The server must allow the path
+([storage] allowed_host_paths).
+.TP
 .B weight
 Its share among the servers of its tier, 1 to 1000 (1).
 .SH EXECUTION
@@ -128,7 +136,8 @@ TIERS = ["standard", "high"]
 def servers(text, words, mapping):
     one = mapping({
         "name": text, "url": {"type": "string", "pattern": "^https?://"}, "key": text, "tier": {"enum": TIERS},
-        "endpoints": words, "addresses": words, "network": text, "plain": {"type": "boolean"},
+        "endpoints": words, "addresses": words, "network": text,
+        "ca_file": {"type": "string", "pattern": "^/"}, "plain": {"type": "boolean"},
         "weight": {"type": "integer", "minimum": 1, "maximum": 1000}}, ["name", "url", "key", "endpoints"])
     return {"type": "array", "maxItems": 32, "items": one}
 

@@ -169,6 +169,8 @@ enroll(struct brain_bind *x, const struct addr *of, size_t of_n)
 	uint32_t index = image_exec(im)->policy;
 	size_t n;
 	const struct image_policy *p = image_policies(im, &n);
+	const struct image_exec_server *s =
+		image_exec_server_by_name(im, x->box.server);
 	struct str text = STR("");
 	struct enroll_wish w = { .id = x->box.id,
 				 .user = x->box.on_behalf_of.n > 0 ? x->box.on_behalf_of
@@ -182,6 +184,7 @@ enroll(struct brain_bind *x, const struct addr *of, size_t of_n)
 	if (index >= n)
 		return ST_NO_POLICY;
 	w.policy = image_str(im, p[index].name);
+	w.trusts_ca = s != NULL && s->ca_file.length > 0;
 	return enroll_begin(x->brain->control, &w, enrolled, x);
 }
 

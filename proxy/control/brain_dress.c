@@ -36,6 +36,35 @@ policy_for(const struct brain *b, struct str server, struct str policy, bool *re
 	return both;
 }
 
+/* In place of the sidecar, which OpenSandbox's own start-up script would wait for: that it
+ * is to install an authority, and which. */
+static bool
+add_ca(const struct image *im, struct str server, json_t *body)
+{
+	const struct image_exec_server *s = image_exec_server_by_name(im, server);
+	struct str path = s == NULL ? STR("") : image_str(im, s->ca_file);
+	json_t *env = json_object_get(body, "env");
+	json_t *volumes = json_object_get(body, "volumes");
+
+	if (path.n == 0)
+		return s != NULL;
+	env = json_is_object(env) ? json_copy(env) : json_object();
+	volumes = json_is_array(volumes) ? json_copy(volumes) : json_array();
+	bool is_done =
+		json_object_set_new(env, "OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT",
+				    json_string("true")) == 0 &&
+		json_array_append_new(
+			volumes,
+			json_pack("{s:s, s:s, s:b, s:{s:o}}", "name", REQUEST_CA_VOLUME,
+				  "mountPath", REQUEST_CA_MOUNT, "readOnly", 1, "host",
+				  "path", json_stringn(path.p, path.n))) == 0 &&
+		json_object_set(body, "env", env) == 0 &&
+		json_object_set(body, "volumes", volumes) == 0;
+	json_decref(env);
+	json_decref(volumes);
+	return is_done;
+}
+
 json_t *
 brain_dress(const struct brain *b, const struct brain_sandbox *box)
 {
@@ -47,6 +76,7 @@ brain_dress(const struct brain *b, const struct brain_sandbox *box)
 	json_t *labels = json_object_get(body, "metadata");
 
 	is_bad = is_bad || !json_is_object(labels) ||
+		 !add_ca(b->control->role.image, box->server, body) ||
 		 !label_set(labels, "sandgate/id", box->id) ||
 		 !label_set(labels, "sandgate/gateway", str_from(b->gateway));
 	if (policy != NULL) {
@@ -109,14 +139,32 @@ counts_policy(const struct brain *b, const struct str *servers, size_t n)
 	return false;
 }
 
+/* One that was made before doesn't believe what is intercepted. */
+static bool
+trusts_ca(const struct brain *b, const struct str *servers, size_t n)
+{
+	const struct image *im = b->control->role.image;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct image_exec_server *s =
+			image_exec_server_by_name(im, servers[i]);
+
+		if (s != NULL && s->ca_file.length > 0)
+			return true;
+	}
+	return false;
+}
+
 struct str
 brain_shape(const struct brain *b, struct arena *a, const struct request *r,
 	    const struct str *servers, size_t n)
 {
 	CLEANUP(buf_done) struct buf shape = { 0 };
+	const struct request_counts counts = { .policy = counts_policy(b, servers, n),
+					       .ca = trusts_ca(b, servers, n) };
 
 	buf_init(&shape, REQUEST_SHAPE);
-	request_put_shape(&shape, r, counts_policy(b, servers, n));
+	request_put_shape(&shape, r, &counts);
 	return shape.st == ST_OK ? arena_copy(a, str_of(shape.p, shape.len))
 				 : (struct str){ NULL, 0 };
 }

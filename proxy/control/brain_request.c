@@ -176,7 +176,7 @@ read_metadata(struct request *r, struct buf *why)
 
 /* Ours are taken out; all must be texts. */
 static enum status
-read_extensions(struct request *r, struct buf *why)
+read_extensions(const struct image *im, struct request *r, struct buf *why)
 {
 	json_t *all = json_object_get(r->body, "extensions"), *v;
 	const char *key;
@@ -191,6 +191,12 @@ read_extensions(struct request *r, struct buf *why)
 	{
 		if (!json_is_string(v))
 			return bad(why, "extensions is no object of texts");
+		if (str_starts(str_from(key), STR("bootstrap.")) &&
+		    !image_flag(im, OPT_EXEC_ISOLATION)) {
+			buf_put(why, STR("extensions: bootstrap.* is not allowed here "
+					 "(exec.isolation)"));
+			return ST_EXEC_REFUSED;
+		}
 		if (!str_starts(str_from(key), STR("sandgate.")))
 			continue;
 		if (json_object_set(r->extras, key, v) != 0)
@@ -227,7 +233,7 @@ read_all(const struct image *im, struct request *r, struct buf *why)
 	if (st == ST_OK)
 		st = read_metadata(r, why);
 	if (st == ST_OK)
-		st = read_extensions(r, why);
+		st = read_extensions(im, r, why);
 	if (st == ST_OK)
 		st = read_policy(r, why);
 	if (st == ST_OK)
@@ -289,7 +295,7 @@ hash_value(EVP_MD_CTX *md, const json_t *v)
 }
 
 static bool
-hash_shape(EVP_MD_CTX *md, const struct request *r, bool with_policy)
+hash_shape(EVP_MD_CTX *md, const struct request *r, const struct request_counts *counts)
 {
 	json_t *kind = json_copy(r->body);
 	/* How long it lives is no part of what it is, and credentials for a registry
@@ -303,7 +309,9 @@ hash_shape(EVP_MD_CTX *md, const struct request *r, bool with_policy)
 	}
 	is_done = is_done && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 &&
 		  hash_value(md, kind);
-	if (with_policy)
+	if (counts->ca)
+		is_done = is_done && EVP_DigestUpdate(md, "ca", 2) == 1;
+	if (counts->policy)
 		is_done = is_done && hash_value(md, r->policy) &&
 			  hash_value(md, r->proxy);
 	json_decref(kind);
@@ -311,13 +319,14 @@ hash_shape(EVP_MD_CTX *md, const struct request *r, bool with_policy)
 }
 
 void
-request_put_shape(struct buf *b, const struct request *r, bool with_policy)
+request_put_shape(struct buf *b, const struct request *r,
+		  const struct request_counts *counts)
 {
 	unsigned char hash[32];
 	unsigned n = sizeof hash;
 	EVP_MD_CTX *md = EVP_MD_CTX_new();
 
-	if (md != NULL && hash_shape(md, r, with_policy) &&
+	if (md != NULL && hash_shape(md, r, counts) &&
 	    EVP_DigestFinal_ex(md, hash, &n) == 1)
 		enc_put_hex(b, str_of(hash, sizeof hash));
 	else if (b->st == ST_OK)

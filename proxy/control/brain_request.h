@@ -24,6 +24,11 @@ enum {
 	REQUEST_SHAPE = 64, /* hex digits */
 };
 
+/* Where OpenSandbox keeps its parts inside of a sandbox, and looks for an authority. */
+#define REQUEST_PARTS     "/opt/opensandbox"
+#define REQUEST_CA_MOUNT  REQUEST_PARTS "/mitmproxy-ca-cert.pem"
+#define REQUEST_CA_VOLUME "sandgate-ca" /* no caller's */
+
 struct request {
 	json_t *body; /* for a server: without metadata, networkPolicy, credentialProxy */
 	json_t *metadata; /* the caller's labels; an object */
@@ -48,9 +53,15 @@ enum status request_read(const struct image *im, struct str text, struct request
 			 struct buf *why) MUSTCHECK;
 void request_done(struct request *r);
 
+struct request_counts {
+	bool policy; /* networkPolicy and credentialProxy too */
+	bool ca;     /* it gets our authority */
+};
+
 /* What two sandboxes must have in common to be the same kind: SHA-256, in hex, over all that
- * a server would be sent.  with_policy: networkPolicy and credentialProxy count too. */
-void request_put_shape(struct buf *b, const struct request *r, bool with_policy);
+ * a server would be sent. */
+void request_put_shape(struct buf *b, const struct request *r,
+		       const struct request_counts *counts);
 
 /* brain_request_part.c */
 enum status request_env(const struct image *im, struct request *r,

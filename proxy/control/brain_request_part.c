@@ -142,6 +142,19 @@ put_mount(struct buf *b, const json_t *volume, enum exec_volume *ret_kind)
 	return json_is_object(host) ? put_host(b, host, sub) : put_claim(b, pvc);
 }
 
+/* Whether it would lie over OpenSandbox's own parts: theirs, below or above them. */
+static bool
+covers_parts(struct str where)
+{
+	struct str parts = STR(REQUEST_PARTS);
+	struct str shorter = where.n < parts.n ? where : parts;
+	struct str longer = where.n < parts.n ? parts : where;
+
+	return str_eq(where, STR("/")) ||
+	       (str_starts(longer, shorter) &&
+		(longer.n == shorter.n || longer.p[shorter.n] == '/'));
+}
+
 static enum status
 read_volume(const struct image *im, struct request *r, const json_t *volume,
 	    struct buf *why)
@@ -155,6 +168,12 @@ read_volume(const struct image *im, struct request *r, const json_t *volume,
 	    buf_finish(&b, &mount) != ST_OK)
 		return bad(why, "a volume is of another form than host or pvc, "
 				"or a path in it isn't plain");
+	if (covers_parts(where) ||
+	    str_eq(text_of(json_object_get(volume, "name")), STR(REQUEST_CA_VOLUME))) {
+		buf_put(why, STR("a volume at " REQUEST_PARTS ", below or above it, or "
+				 "with the name " REQUEST_CA_VOLUME " isn't allowed"));
+		return ST_EXEC_REFUSED;
+	}
 	if (json_array_append_new(r->mounts, json_stringn(mount.p, mount.n)) != 0)
 		return ST_BAD_PARAMETER;
 	if (exec_volume_allowed(im, kind, mount))

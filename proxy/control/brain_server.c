@@ -4,6 +4,7 @@
 #include <sys/random.h>
 
 #include "proxy/control/brain.h"
+#include "proxy/control/ca_file.h"
 
 struct brain_down {
 	uint64_t until_ms;
@@ -47,7 +48,8 @@ add(struct brain *b, enum exec_tier tier, bool down, struct str *names, size_t n
 	const struct image_exec_server *s = image_exec_servers(im, &all);
 
 	for (size_t i = 0; i < all && left_n < BRAIN_SERVERS; i++)
-		if (s[i].tier == tier && is_down(b, image_str(im, s[i].name)) == down)
+		if (s[i].tier == tier && ca_file_is_ready(b->control, &s[i]) &&
+		    is_down(b, image_str(im, s[i].name)) == down)
 			left[left_n++] = &s[i];
 	while (left_n > 0 && n < max) {
 		size_t i = draw(left, left_n);

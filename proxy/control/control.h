@@ -80,7 +80,10 @@ struct control {
 	struct ask_rate asked[ASK_COUNT]; /* of super */
 	struct map digests;               /* see digest.h */
 	struct map pinned;                /* pin.h: our ids of what is pinned */
-	uint64_t failures_ms;             /* failed logins: start of this second */
+	struct map published;             /* ca_file.h: paths that are written */
+	struct loop_timer publish;
+	bool is_publishing;
+	uint64_t failures_ms; /* failed logins: start of this second */
 	unsigned failures;
 	struct brain *brain;         /* brain.h; NULL: no execution request is served */
 	struct brain_store *store;   /* NULL: exec.db can't be used */

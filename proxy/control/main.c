@@ -5,6 +5,7 @@
 
 #include "proxy/base/num.h"
 #include "proxy/control/brain.h"
+#include "proxy/control/ca_file.h"
 #include "proxy/control/digest.h"
 #include "proxy/control/pin.h"
 #include "proxy/io/sock.h"
@@ -17,8 +18,8 @@ line_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 	struct control *c = ctx;
 
 	bool is_exec = m->ask == ASK_PLACE || m->ask == ASK_LEFT ||
-		       m->ask == ASK_HOLD || m->ask == ASK_HOLD_CALL;
-		       m->ask == ASK_CONTEXT ||
+		       m->ask == ASK_CONTEXT || m->ask == ASK_HOLD ||
+		       m->ask == ASK_HOLD_CALL;
 
 	if (m->ask == ASK_WHO)
 		token_heard(c, line, m);
@@ -173,6 +174,22 @@ sandbox(void *ctx, const struct who *w, bool present)
 }
 
 static void
+commit(void *ctx, const struct image *old)
+{
+	struct control *c = ctx;
+
+	(void)old;
+	if (c->is_serving)
+		ca_file_begin(c);
+}
+
+static void
+publish(void *ctx)
+{
+	ca_file_begin(ctx);
+}
+
+static void
 answered(void *ctx, struct ask_msg *m)
 {
 	ask_super_answered(ctx, m);
@@ -222,7 +239,11 @@ main(void)
 	static struct control control;
 	struct control *c = &control;
 	struct role_hooks hooks = {
-		.ctx = c, .given = given, .sandbox = sandbox, .answered = answered
+		.ctx = c,
+		.given = given,
+		.commit = commit,
+		.sandbox = sandbox,
+		.answered = answered,
 	};
 
 	if (jail_early(ROLE_CONTROL, 0) != ST_OK || loop_new(&c->loop) != ST_OK) {
@@ -231,6 +252,8 @@ main(void)
 	}
 	list_init(&c->conns);
 	map_init(&c->digests, DIGEST_NAMES);
+	map_init(&c->published, CA_FILE_PATHS);
+	loop_timer_init(&c->publish, c->loop, publish, c);
 	c->super_uid = super_uid();
 	role_start(&c->role, ROLE_CONTROL, &hooks);
 	open_store(c);
@@ -238,6 +261,7 @@ main(void)
 	c->is_serving = true;
 	loop_io_init(&c->super_io, c->loop, c->role.super.fd, on_super, c);
 	loop_io_want(&c->super_io, LOOP_READ);
+	ca_file_begin(c);
 	loop_run(c->loop);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proxy/base/num.h"
+#include "proxy/control/ca_file.h"
 #include "proxy/control/control.h"
 #include "proxy/io/vault_op.h"
 
@@ -128,6 +129,7 @@ forget_leaves(struct control *c, enum vault_op op)
 {
 	if (op != VAULT_OP_CA_ROTATE)
 		return ST_OK;
+	ca_file_begin(c);
 	return ask_super(c, ASK_FORGET, ASK_LOAD(STR(""), NULL, 0), forgotten, NULL);
 }
 

@@ -222,6 +222,9 @@ slot_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 	case ASK_DOCKER:
 		docker_heard(slot, m);
 		break;
+	case ASK_PUBLISH:
+		publish_heard(slot, m);
+		break;
 	case ASK_FORGET:
 		give_forget(slot->super);
 		if (ask_answer(line, ASK_FORGET, m->seq, STR(""), NULL, 0) != ST_OK)

@@ -237,6 +237,9 @@ attach_tell_all(struct slot *slot) MUSTCHECK; /* SANDBOX, then its sockets */
 /* docker.c: DOCKER */
 void docker_heard(struct slot *locator, struct ask_msg *m);
 
+/* publish.c: PUBLISH */
+void publish_heard(struct slot *control, struct ask_msg *m);
+
 /* health.c */
 void health_heard(struct slot *control, struct ask_msg *m);
 

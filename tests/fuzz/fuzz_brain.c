@@ -86,8 +86,10 @@ need_clean(const struct image *im, const struct request *r)
 static void
 put_shape(struct buf *b, const struct request *r)
 {
+	const struct request_counts counts = { .policy = false };
+
 	buf_init(b, REQUEST_SHAPE);
-	request_put_shape(b, r, false);
+	request_put_shape(b, r, &counts);
 	need(b->st == ST_OK);
 }
 

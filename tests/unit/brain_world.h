@@ -86,6 +86,7 @@ struct world {
 	/* Who is known by address. */
 	char enrolled[32], policy[32], user[32], from[64], narrow[256];
 	size_t enrolls, ends;
+	bool trusts_ca;
 	struct who who;
 	enroll_fn enroll_fn;
 	void *enroll_ctx;
@@ -171,6 +172,7 @@ enroll_begin(struct control *c, const struct enroll_wish *wish, enroll_fn fn, vo
 	(void)snprintf(w->narrow, sizeof w->narrow, "%.*s",
 		       wish->narrow == NULL ? 4 : (int)wish->narrow->n,
 		       wish->narrow == NULL ? "NULL" : wish->narrow->p);
+	w->trusts_ca = wish->trusts_ca;
 	w->enrolls++;
 	w->enroll_fn = fn;
 	w->enroll_ctx = ctx;

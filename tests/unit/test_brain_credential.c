@@ -261,6 +261,8 @@ a_sandbox_is_known_by_its_address_while_it_lives(void **state)
 	assert_string_equal(w->user, "alice");
 	assert_string_equal(w->narrow, "default deny\nallow a.test\n");
 	assert_null(strstr(w->last_body, "networkPolicy"));
+	assert_false(w->trusts_ca);
+	assert_null(strstr(w->last_body, "OPENSANDBOX_EGRESS"));
 	f = world_ask(w, wish_of(ALICE, EXEC_OP_POLICY_SET, id, "{}"));
 	assert_int_equal(f->a.http, 200);
 	assert_string_equal(w->narrow, "default deny\n");

@@ -217,6 +217,54 @@ only_volumes_that_are_allowed_are_mounted(void **state)
 			 ST_OK);
 }
 
+/* "{where}" and "{name}" of a volume that is allowed otherwise. */
+static enum status
+mounted(const struct image *im, const char *name, const char *where)
+{
+	char text[512];
+
+	(void)snprintf(text, sizeof text,
+		       "{" IMAGE ",\"volumes\":[{\"name\":\"%s\",\"mountPath\":\"%s\","
+		       "\"host\":{\"path\":\"/data/x\"}}]}",
+		       name, where);
+	return outcome(im, text);
+}
+
+static void
+no_volume_lies_over_the_parts_of_opensandbox(void **state)
+{
+	static const char *const refused[] = {
+		"/",
+		"/opt",
+		"/opt/opensandbox",
+		"/opt/opensandbox/execd",
+		"/opt/opensandbox/mitmproxy-ca-cert.pem",
+	};
+	static const char *const fine[] = { "/op",    "/opt/open", "/opt/opensandboxes",
+					    "/opt/x", "/data",     "/optical" };
+
+	for (size_t i = 0; i < COUNT_OF(refused); i++)
+		assert_int_equal(mounted(*state, "v", refused[i]), ST_EXEC_REFUSED);
+	for (size_t i = 0; i < COUNT_OF(fine); i++)
+		assert_int_equal(mounted(*state, "v", fine[i]), ST_OK);
+	assert_int_equal(mounted(*state, "sandgate-ca", "/data"), ST_EXEC_REFUSED);
+}
+
+static void
+nobody_asks_for_a_container_with_more_rights(void **state)
+{
+	static const char *const asked =
+		"{" IMAGE ",\"extensions\":{\"bootstrap.execd.isolation\":\"enable\"}}";
+	char more[1024];
+	struct image *im;
+
+	assert_int_equal(outcome(*state, asked), ST_EXEC_REFUSED);
+	(void)snprintf(more, sizeof more, "%s  isolation: true\n", config);
+	im = make_image(more);
+	assert_int_equal(outcome(im, asked), ST_OK);
+	image_close(im);
+}
+
 static void
 the_policy_and_labels_are_not_the_servers_to_see(void **state)
 {
@@ -308,12 +356,14 @@ amounts_are_read_as_kubernetes_writes_them(void **state)
 static void
 shape_of(const struct image *im, const char *text, bool with_policy, char ret[65])
 {
+	const struct request_counts counts = { .policy = with_policy };
+
 	CLEANUP(buf_done) struct buf b = { 0 };
 	struct request r = { 0 };
 
 	assert_int_equal(read_it(im, text, &r), ST_OK);
 	buf_init(&b, REQUEST_SHAPE);
-	request_put_shape(&b, &r, with_policy);
+	request_put_shape(&b, &r, &counts);
 	assert_int_equal(b.len, REQUEST_SHAPE);
 	memcpy(ret, b.p, 64);
 	ret[64] = '\0';
@@ -652,6 +702,8 @@ main(void)
 		cmocka_unit_test(timeouts_have_bounds_and_a_default),
 		cmocka_unit_test(variables_that_steer_the_server_are_taken_out),
 		cmocka_unit_test(only_volumes_that_are_allowed_are_mounted),
+		cmocka_unit_test(no_volume_lies_over_the_parts_of_opensandbox),
+		cmocka_unit_test(nobody_asks_for_a_container_with_more_rights),
 		cmocka_unit_test(the_policy_and_labels_are_not_the_servers_to_see),
 		cmocka_unit_test(commands_of_hooks_are_seen),
 		cmocka_unit_test(amounts_are_read_as_kubernetes_writes_them),

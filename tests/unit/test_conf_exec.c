@@ -10,9 +10,12 @@ struct row {
 
 #define LISTENER                                                                       \
 	"listeners: [{name: e, kind: opensandbox, address: '127.0.0.1:8090'}]\n"
-#define LOCAL           "url: 'http://127.0.0.1:8080', key: os/one, endpoints: [127.0.0.0/8]"
-#define ONE             "  - {name: one, " LOCAL "}\n"
-#define STRONG          "  - {name: strong, tier: high, " LOCAL "}\n"
+#define LOCAL  "url: 'http://127.0.0.1:8080', key: os/one, endpoints: [127.0.0.0/8]"
+#define ONE    "  - {name: one, " LOCAL "}\n"
+#define STRONG "  - {name: strong, tier: high, " LOCAL "}\n"
+#define CA_FILE                                                                        \
+	"`ca_file` is an absolute path without `:`, `.`, `..` and empty parts, like "  \
+	"/var/lib/sandgate-ca/ca.pem\n"
 #define SERVERS(all)    LISTENER "servers:\n" all
 #define SERVER(members) SERVERS("  - {name: one, " members "}\n")
 #define EXEC(members)   SERVERS(ONE) "exec: {" members "}\n"
@@ -29,6 +32,22 @@ static const struct row rows[] = {
 	{ SERVER("url: 'http://os.test:8080', plain: true, key: k, endpoints: "
 		 "[10.0.0.0/8]"),
 	  "" },
+	{ SERVER("url: 'http://127.0.0.1', key: k, endpoints: [127.0.0.1], network: b, "
+		 "ca_file: /var/lib/x/ca.pem"),
+	  "" },
+	{ SERVER("url: 'http://127.0.0.1', key: k, endpoints: [127.0.0.1], "
+		 "ca_file: /var/lib/x/ca.pem"),
+	  "t.yaml:3:83: `ca_file` is of a server whose sandboxes the gateway stands "
+	  "before: it needs `network`\n" },
+	{ SERVER("url: 'http://127.0.0.1', key: k, endpoints: [127.0.0.1], network: b, "
+		 "ca_file: '/a:/etc'"),
+	  "t.yaml:3:95: " CA_FILE },
+	{ SERVER("url: 'http://127.0.0.1', key: k, endpoints: [127.0.0.1], network: b, "
+		 "ca_file: /a/../etc/ca.pem"),
+	  "t.yaml:3:95: " CA_FILE },
+	{ SERVER("url: 'http://127.0.0.1', key: k, endpoints: [127.0.0.1], network: b, "
+		 "ca_file: ca.pem"),
+	  "t.yaml:3:95: " CA_FILE },
 	{ SERVER("url: 'http://[::1]:8080', key: k, endpoints: ['::1']"), "" },
 	{ SERVER("url: 'http://os.test:8080', key: k, endpoints: [10.0.0.0/8]"),
 	  "t.yaml:3:22: the server's key would travel readable; write https://, or "
