@@ -305,6 +305,13 @@ bool brain_labels_forced(json_t *labels, const struct image *im);
 /* Fills pairs for the store from an object of texts; how many. */
 size_t brain_pairs(const json_t *labels, struct brain_pair *pairs, size_t max);
 
+/* brain_row.c: does it change anything, so that a row tells of it before? */
+bool brain_is_told(const struct brain_turn *t);
+/* That row; ST_NO_LEDGER: then nothing may be done. */
+enum status brain_row(struct brain_turn *t) MUSTCHECK;
+/* Requests to a sandbox need not say again what it was made for. */
+struct str brain_said_or_made_for(const char *said, struct str made_for);
+
 /* Operations. */
 void brain_create(struct brain_turn *t); /* brain_create.c */
 void brain_list(struct brain_turn *t);   /* brain_list.c */

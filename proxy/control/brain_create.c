@@ -1,5 +1,4 @@
 /* A sandbox is made, or found: CreateSandboxRequest. */
-#include <openssl/evp.h>
 #include <stdio.h>
 
 #include "proxy/control/brain_create_in.h"
@@ -367,16 +366,6 @@ warm(struct brain_turn *t)
 
 /* The claim. */
 
-static enum status
-hash_request(struct str body, uint8_t ret_hash[32])
-{
-	unsigned n = 32;
-
-	return EVP_Digest(body.p, body.n, ret_hash, &n, EVP_sha256(), NULL) == 1
-		       ? ST_OK
-		       : ST_NOMEM;
-}
-
 /* For the row: how it was come by, and which rule put it there. */
 static void
 set_words(struct brain_turn *t, enum brain_claimed how)
@@ -403,6 +392,13 @@ claimed(struct brain_turn *t, enum brain_claimed how)
 	enum status st;
 
 	set_words(t, how);
+	st = brain_row(t);
+	if (st != ST_OK) {
+		if (how == BRAIN_NEW || how == BRAIN_WARM)
+			create_set_failed(t);
+		brain_refuse(t, st, STR(""));
+		return;
+	}
 	if (how == BRAIN_EXISTING || how == BRAIN_REPEATED) {
 		st = how == BRAIN_REPEATED
 			     ? ST_OK
@@ -460,7 +456,7 @@ claim(struct brain_turn *t)
 		.idempotency_expires_s = now + IDEMPOTENCY_S,
 	};
 	enum brain_claimed how = BRAIN_NEW;
-	enum status st = hash_request(t->wish.body, w.request_hash);
+	enum status st = create_hash(t->wish.body, w.request_hash);
 
 	if (st == ST_OK && ++c->claims > CLAIMS)
 		st = ST_CONFLICT;

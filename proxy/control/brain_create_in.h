@@ -27,6 +27,8 @@ struct create {         /* t->state */
 /* Fills c from the turn's wish.  Not ST_OK: why says it, for the caller. */
 enum status create_wish(struct brain_turn *t, struct create *c,
 			struct buf *why) MUSTCHECK;
+/* Is it the same request, when its Idempotency-Key comes again? */
+enum status create_hash(struct str body, uint8_t ret_hash[32]) MUSTCHECK;
 
 /* brain_create.c: the servers are asked, one after the other. */
 void create_make(struct brain_turn *t);

@@ -105,6 +105,15 @@ read_body(struct brain_turn *t)
 	return t->body != NULL;
 }
 
+/* A create knows its sandbox a little later, and tells it then. */
+static enum status
+told(struct brain_turn *t)
+{
+	if (t->wish.op == EXEC_OP_SANDBOX_CREATE || !brain_is_told(t))
+		return ST_OK;
+	return brain_row(t);
+}
+
 static void
 dispatch(struct brain_turn *t)
 {
@@ -119,6 +128,8 @@ dispatch(struct brain_turn *t)
 		return;
 	else if (op.fn != brain_exec && !read_body(t))
 		brain_refuse(t, ST_BAD_PARAMETER, STR("the body is no JSON"));
+	else if (op.fn != brain_exec && told(t) != ST_OK)
+		brain_refuse(t, ST_NO_LEDGER, STR(""));
 	else
 		op.fn(t);
 }

@@ -111,9 +111,8 @@ brain_turn_new(struct brain *b, struct ask_line *line, struct ask_msg *m,
 
 /* Answers. */
 
-/* Requests to a sandbox need not say again what it was made for. */
-static struct str
-said_or_made_for(const char *said, struct str made_for)
+struct str
+brain_said_or_made_for(const char *said, struct str made_for)
 {
 	return said[0] != '\0' ? str_from(said) : made_for;
 }
@@ -124,8 +123,8 @@ put_whose(const struct brain_turn *t, struct place_answer *a)
 	a->tenant = str_from(t->who.tenant);
 	a->user = str_from(t->who.user);
 	a->agent = str_from(t->who.agent);
-	a->session = said_or_made_for(t->who.session, t->box.session);
-	a->task = said_or_made_for(t->who.task, t->box.task);
+	a->session = brain_said_or_made_for(t->who.session, t->box.session);
+	a->task = brain_said_or_made_for(t->who.task, t->box.task);
 	a->on_behalf_of = str_from(t->who.on_behalf_of);
 	a->sandbox = t->box.id;
 	a->server = t->box.server;

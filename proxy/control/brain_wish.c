@@ -1,4 +1,5 @@
 /* What a create asks for, and where that may be. */
+#include <openssl/evp.h>
 #include <string.h>
 
 #include "proxy/control/brain_create_in.h"
@@ -115,4 +116,14 @@ create_wish(struct brain_turn *t, struct create *c, struct buf *why)
 	if (st == ST_OK)
 		st = find_servers(t, c);
 	return st == ST_OK ? set_texts(t, c) : st;
+}
+
+enum status
+create_hash(struct str body, uint8_t ret_hash[32])
+{
+	unsigned n = 32;
+
+	return EVP_Digest(body.p, body.n, ret_hash, &n, EVP_sha256(), NULL) == 1
+		       ? ST_OK
+		       : ST_NOMEM;
 }

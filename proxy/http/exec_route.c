@@ -345,6 +345,15 @@ exec_op_name(enum exec_op op)
 	return op_names[op];
 }
 
+bool
+exec_op_changes(enum exec_op op)
+{
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		if (rows[i].op == op)
+			return rows[i].methods != GET;
+	return true;
+}
+
 const char *exec_class_name(enum exec_class class)
 {
 	static const char *const names[] = { "lifecycle", "command", "code", "file",

@@ -110,6 +110,8 @@ enum status exec_route_read(enum method m, struct str target,
 			    struct exec_route *ret_r) MUSTCHECK;
 
 const char *exec_op_name(enum exec_op op); /* stable words, for ledger and rules */
+/* May it change anything?  What is only read may not. */
+bool exec_op_changes(enum exec_op op);
 const char *exec_class_name(enum exec_class class);
 
 #endif

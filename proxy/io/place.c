@@ -21,6 +21,7 @@ place_wish_put(struct buf *b, const struct place_wish *w)
 	for (size_t i = 0; i < COUNT_OF(texts); i++)
 		wire_put_str(b, *texts[i]);
 	buf_put_u8(b, w->level);
+	buf_put_u64(b, w->turn);
 }
 
 enum status
@@ -42,6 +43,7 @@ place_wish_get(struct str body, struct place_wish *ret_w)
 	for (size_t i = 0; i < COUNT_OF(texts); i++)
 		*texts[i] = wire_str(&in);
 	w.level = wire_u8(&in);
+	w.turn = wire_u64(&in);
 	if (wire_end(&in) != ST_OK || w.ticket == 0 || flags > 7 || w.level > 2 ||
 	    w.body.n > PLACE_BODY_MAX || w.text.n > PLACE_TEXT_MAX)
 		return ST_BAD_MESSAGE;

@@ -28,7 +28,9 @@ enum {
 
 struct place_wish {
 	uint64_t ticket; /* the worker's own number for this request, never 0 */
-	uint16_t op;     /* enum exec_op */
+	uint64_t
+		turn; /* of the ledger, for control's own row; 0: it has one of its own */
+	uint16_t op; /* enum exec_op */
 	uint16_t port;
 	bool is_v1, is_tls, use_server_proxy;
 	struct str key, bearer, capability; /* as sent; empty: none */

@@ -30,7 +30,9 @@ struct row {
 	enum row_kind kind;
 	enum status reason; /* ST_OK: allowed */
 	uint8_t observed;
-	uint64_t turn; /* id of the turn's or tunnel's first row, which may be this */
+	/* Id of the turn's or tunnel's first row, which may be this.  Of what control does for
+	 * a caller: drawn by the worker, for the rows of both. */
+	uint64_t turn;
 	uint64_t generation; /* of the policy that decided */
 	struct str sandbox, user, agent, session;
 	struct str listener; /* its name: the way in */

@@ -192,6 +192,7 @@ put_wish(struct exec *e, struct buf *b)
 	if (r->op == EXEC_OP_SANDBOX_CREATE)
 		risk_put_reason(&why, t->c->w->role.image, &e->judged.answer);
 	struct place_wish w = { .ticket = e->ticket,
+				.turn = t->x.id,
 				.op = (uint16_t)r->op,
 				.port = r->port,
 				.is_v1 = r->is_v1,
@@ -242,6 +243,10 @@ exec_place(struct exec *e)
 		return;
 	}
 	e->ticket = ++w->tickets;
+	/* Control's row comes before ours, and both are of this turn. */
+	if (t->x.id == 0 && e->route.part != EXEC_PART_EXECD &&
+	    e->route.part != EXEC_PART_APP && exec_op_changes(e->route.op))
+		t->x.id = row_next_id(&w->role.ids);
 	buf_init(&b, WISH_MAX);
 	enum status st = put_wish(e, &b);
 	if (st == ST_OK && buf_finish(&b, &body) != ST_OK)

@@ -38,7 +38,7 @@ WHO = {"tenant": "t1", "user": "alice", "agent": "coder", "session": "s1", "sand
 def read_wish(w):
     wish = {"ticket": w.get("Q"), "op": w.get("H"), "port": w.get("H"), "flags": w.get("B")}
     wish.update((name, w.str16().decode()) for name in TEXTS)
-    wish["level"] = w.get("B")
+    wish["level"], wish["turn"] = w.get("B"), w.get("Q")
     w.end()
     return wish
 

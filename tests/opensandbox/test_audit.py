@@ -75,6 +75,21 @@ def test_what_ran_is_told_in_order_with_its_end(box):
     assert SECRET not in text + json.dumps(told)
 
 
+def test_what_the_gateway_does_itself_is_told_before_it_is_done(box):
+    for verb in ("pause", "resume"):
+        assert box.ask("POST", f"/v1/sandboxes/{box.id}/{verb}")[0] == 202
+    assert box.ask("DELETE", f"/v1/sandboxes/{box.id}")[0] == 204
+    ended(box, op="sandbox.kill")
+    told = replayed(box, box.id)
+    for op in ("sandbox.create", "sandbox.pause", "sandbox.resume", "sandbox.kill"):
+        (start, end), = of(told, op)
+        assert (start["kind"], end["kind"]) == ("exec", "exec_end") and start["turn"] == end["turn"], op
+        assert start["user"] == end["user"] == "alice" and start["sandbox"] == end["sandbox"] == box.id
+    assert all(s["has_start"] == any(r["row"]["kind"] == "exec" for r in s["rows"]) for s in told["steps"])
+    allowed = [line for line in audit(box).splitlines() if " sandbox.kill allowed " in line]
+    assert len(allowed) == 1 and f" alice/coder {box.id} " in allowed[0]
+
+
 def test_execution_requests_are_one_line_each_and_chosen_by_who_and_where(box):
     bob = box.user("bob")
     assert run(box, "echo \x1b[2J'é'\n")[0] == 200

@@ -4,7 +4,9 @@ import contextlib
 import http.client
 import http.server
 import json
+import os
 import pathlib
+import signal
 import socket
 import threading
 
@@ -113,6 +115,53 @@ def test_what_execd_would_run_waits_for_a_person_however_it_is_written(one, path
     runs.join(20)
     assert seen[0][0] == 403 or "SandgateDenied" in seen[0][1]
     assert not [r for r in one.standard.records if r.surface == "execd" and r.method == "POST"]
+    assert one.ask("DELETE", f"/v1/sandboxes/{ident}")[0] == 204
+
+
+def held_or_not(one, ask):
+    """What came back, and whether a person was asked: who then says no."""
+    seen = []
+    runs = threading.Thread(target=lambda: seen.append(ask()))
+    runs.start()
+    waits = fronts.flow.wait_for(lambda: waiting(one) or seen, 10)
+    if not seen:
+        one.must("approvals", "deny", str(waits[0]["id"]))
+    runs.join(20)
+    return seen[0], waits is not seen
+
+
+def test_code_for_a_context_is_read_in_its_language_and_in_all_when_nobody_knows_it(one):
+    ident = box_of(one)
+    base = f"/v1/sandboxes/{ident}/proxy/44772/code"
+
+    def run(text, source="127.0.0.1", language="python"):
+        link = http.client.HTTPConnection(one.authority, timeout=60, source_address=(source, 0))
+        with contextlib.closing(link):
+            link.request("POST", base, json.dumps({"context": {"id": context, "language": language}, "code": text}),
+                         {"OPEN-SANDBOX-API-KEY": one.key, "Content-Type": "application/json"})
+            return link.getresponse().read().decode()
+    context = one.ask("POST", f"{base}/context", {"language": "python"})[1]["id"]
+    # Python's name of nothing and a shell's command: known to every worker, whichever saw it made.
+    python_only = "1\nsg-danger"
+    for source in (f"127.0.0.{i}" for i in range(1, 9)):
+        said, was_held = held_or_not(one, lambda: run(python_only, source))
+        assert not was_held and "NameError" in said
+    for claimed in ("bash", ""):
+        said, was_held = held_or_not(one, lambda: run(python_only, language=claimed))
+        assert was_held and "SandgateDenied" in said
+    # Control has forgotten it; who lists the contexts is known again.
+    pid = one.gate.pids()["control"]
+    os.kill(pid, signal.SIGKILL)
+    fronts.flow.wait_for(lambda: one.gate.pids().get("control", pid) != pid)
+    said, was_held = held_or_not(one, lambda: run(python_only))
+    assert was_held and "SandgateDenied" in said
+    assert one.ask("GET", f"{base}/contexts")[1] == [{"id": context, "language": "python"}]
+    said, was_held = held_or_not(one, lambda: run(python_only))
+    assert not was_held and "NameError" in said
+    # One that was made past the gateway is nobody's either.
+    made = list(one.standard.sandboxes.values())[-1].execd.contexts
+    context, made["past"] = "past", made[context]
+    assert held_or_not(one, lambda: run(python_only))[1]
     assert one.ask("DELETE", f"/v1/sandboxes/{ident}")[0] == 204
 
 
