@@ -47,6 +47,43 @@ gateway_pin_parse(struct str text, struct gateway_pin *ret_p)
 	return true;
 }
 
+/* Frames to a bridge's own group addresses (01:80:c2:00:00:0x) are no bridge's to pass on: the
+ * kernel takes them at the port itself, that of LLDP past each hook of the bridge.  What is in
+ * them comes to the host's sockets as from the port, past all rules about the bridge.  No host
+ * sends packets so. */
+#define TO_GROUPS "ether daddr & ff:ff:ff:ff:ff:f0 == 01:80:c2:00:00:00 counter drop\n"
+
+static void
+put_groups(struct buf *b)
+{
+	buf_put(b, STR("\tchain groups {\n"
+		       "\t\ttype filter hook prerouting priority -300; policy accept;\n"
+		       "\t\t" TO_GROUPS "\t}\n"));
+}
+
+/* Nor does anybody note there who has which address. */
+static void
+put_arp(struct buf *b)
+{
+	buf_put(b, STR("table arp sandgate_groups {\n\tchain groups {\n"
+		       "\t\ttype filter hook input priority -300; policy accept;\n"
+		       "\t\t" TO_GROUPS "\t}\n}\n"));
+}
+
+/* Frames between neighbours of one bridge are routed by nobody: no other table sees them. */
+static void
+put_between(struct buf *b, const struct gateway_rules *r)
+{
+	buf_put(b, STR("\tchain between {\n"
+		       "\t\ttype filter hook forward priority -300; policy accept;\n"));
+	for (size_t i = 0; i < r->pins_n; i++)
+		buf_putf(b,
+			 "\t\tiifname \"%s\" counter drop\n\t\toifname \"%s\" "
+			 "counter drop\n",
+			 r->pins[i].port, r->pins[i].port);
+	buf_put(b, STR("\t}\n"));
+}
+
 /* A bridge sees frames before any address is routed or translated. */
 static void
 put_pins(struct buf *b, const struct gateway_rules *r)
@@ -80,14 +117,14 @@ put_pins(struct buf *b, const struct gateway_rules *r)
 				 "fe80::/10 icmpv6 type "
 				 "{ nd-neighbor-solicit, nd-neighbor-advert } accept\n",
 				 p->port, p->mac);
-		buf_putf(b, "\t\tiifname \"%s\" drop\n", p->port);
 	}
-	/* From any other port a pinned address is somebody else's. */
+	/* A port has what it is pinned to alone; from any other that is somebody else's. */
 	for (size_t i = 0; i < r->pins_n; i++) {
 		CLEANUP(buf_done) struct buf ip = { 0 };
 		struct str text;
 		buf_init(&ip, 64);
 		addr_put(&ip, &r->pins[i].ip);
+		buf_putf(b, "\t\tiifname \"%s\" drop\n", r->pins[i].port);
 		if (buf_finish(&ip, &text) != ST_OK)
 			continue;
 		if (r->pins[i].ip.family == 4)
@@ -97,16 +134,9 @@ put_pins(struct buf *b, const struct gateway_rules *r)
 		else
 			buf_putf(b, "\t\tip6 saddr %.*s drop\n", STR_ARG(text));
 	}
-	/* Frames between neighbours of one bridge are routed by nobody: no other table
-	 * sees them. */
-	buf_put(b, STR("\t}\n\tchain between {\n"
-		       "\t\ttype filter hook forward priority -300; policy accept;\n"));
-	for (size_t i = 0; i < r->pins_n; i++)
-		buf_putf(b,
-			 "\t\tiifname \"%s\" counter drop\n\t\toifname \"%s\" "
-			 "counter drop\n",
-			 r->pins[i].port, r->pins[i].port);
-	buf_put(b, STR("\t}\n}\n"));
+	buf_put(b, STR("\t}\n"));
+	put_between(b, r);
+	buf_put(b, STR("}\n"));
 }
 
 /* Pins that come and go while the gateway runs: sandgate-locator fills these sets.  A frame
@@ -237,7 +267,10 @@ gateway_put_rules(struct buf *b, const struct gateway_rules *r)
 	put_pins(b, r);
 	if (r->sandboxes)
 		put_pinned(b);
+	if (r->sandboxes || r->pins_n > 0)
+		put_arp(b);
 	buf_put(b, STR("table inet sandgate_gateway {\n"));
+	put_groups(b);
 	if (r->sandboxes)
 		put_marked(b, r);
 	put_capture(b, r);

