@@ -46,6 +46,7 @@ static const struct build_field first_fields[] = {
 	{ "workers", on_option },
 	{ "log_level", on_option },
 	{ "require_landlock", on_option },
+	{ "egress_mark", on_option },
 	{ "admin", build_options_group },
 	{ "resolver", build_options_group },
 	{ "timeouts", build_options_group },

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proxy/dialer/mark.h"
+
 enum {
 	SOCKETS = 4, /* of one query: UDP, then TCP, and the change-over */
 	NEVER_MS = 24 * 3600 * 1000, /* c-ares' own time-out: ours comes first */
@@ -26,9 +28,10 @@ struct channel {
 	struct image_server server; /* whom the sockets are connected to */
 	unsigned questions;         /* that left from them */
 	uint64_t since_ms;          /* the first of them */
-	bool is_spent;              /* the next question gets a new socket */
-	struct loop_timer deliver;  /* set when the outcome is there */
-	channel_fn fn;              /* NULL: idle */
+	uint32_t mark;
+	bool is_spent;             /* the next question gets a new socket */
+	struct loop_timer deliver; /* set when the outcome is there */
+	channel_fn fn;             /* NULL: idle */
 	void *ctx;
 	enum status st;
 	struct buf packet;
@@ -80,6 +83,16 @@ on_socket_state(void *ctx, ares_socket_t fd, int is_readable, int is_writable)
 	if (s->io.loop == NULL)
 		loop_io_init(&s->io, c->loop, fd, on_socket, s);
 	loop_io_want(&s->io, want);
+}
+
+/* Made, not connected yet. */
+static int
+on_socket_made(ares_socket_t fd, int type, void *ctx)
+{
+	const struct channel *c = ctx;
+
+	(void)type;
+	return mark_set(fd, c->mark) == ST_OK ? ARES_SUCCESS : -1;
 }
 
 static void
@@ -166,6 +179,7 @@ channel_new(struct loop *l, struct channel **ret_c)
 		free(c);
 		return ST_SYSTEM;
 	}
+	ares_set_socket_configure_callback(c->ares, on_socket_made, c);
 	loop_timer_init(&c->deliver, l, on_deliver, c);
 	buf_init(&c->packet, PACKET_MAX);
 	*ret_c = c;
@@ -244,6 +258,13 @@ channel_cancel(struct channel *c)
 	c->fn = NULL;
 	loop_timer_clear(&c->deliver);
 	ares_cancel(c->ares);
+}
+
+void
+channel_mark(struct channel *c, uint32_t mark)
+{
+	c->is_spent = c->is_spent || c->mark != mark;
+	c->mark = mark;
 }
 
 void

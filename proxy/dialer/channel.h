@@ -32,6 +32,9 @@ enum status channel_ask(struct channel *c, const struct image_server *server,
 			void *ctx) MUSTCHECK;
 /* Idle again; fn is not called. */
 void channel_cancel(struct channel *c);
+/* SO_MARK of the sockets that are opened from now on, the next question's among them; 0:
+ * none. */
+void channel_mark(struct channel *c, uint32_t mark);
 /* The next question leaves from a new port. */
 void channel_renew(struct channel *c);
 

@@ -217,6 +217,7 @@ dial_begin(struct dial *d)
 		loop_timer_set(&all->watch_soon, WATCH_AFTER_MS);
 
 	race_set(&d->race, d->target.port, image_number(im, OPT_CONNECT_DELAY));
+	race_mark(&d->race, (uint32_t)image_number(im, OPT_EGRESS_MARK));
 	loop_timer_set(&d->deadline, image_number(im, OPT_CONNECT_TIMEOUT));
 	if (dest_is_name(&d->target)) {
 		d->lookups_left = 2;

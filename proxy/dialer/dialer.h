@@ -30,6 +30,7 @@ struct dialer {
 	struct loop_timer watch_soon; /* then the dials that still run join it */
 	uint32_t drain_seq;
 	bool is_draining;
+	bool may_mark; /* the capability for egress_mark was left to us */
 };
 
 /* Whose line it is. */

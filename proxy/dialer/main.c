@@ -5,6 +5,7 @@
 #include "proxy/dialer/dial.h"
 #include "proxy/dialer/dialer.h"
 #include "proxy/dialer/lookup.h"
+#include "proxy/dialer/mark.h"
 #include "proxy/dialer/parent.h"
 
 void
@@ -118,6 +119,11 @@ prepare(void *ctx, const struct image *im, struct ask_msg *m)
 	size_t at = 1;
 
 	drop_prepared(d);
+	if (image_number(im, OPT_EGRESS_MARK) != 0 && !d->may_mark) {
+		log_error(&d->role.log, "egress_mark needs CAP_NET_ADMIN: start the "
+					"gateway as root with it; a reload gives none");
+		return ST_BAD_CONFIG;
+	}
 	enum status st = parent_check(im);
 	if (st == ST_OK)
 		st = open_database(im, OPT_GEO_COUNTRY, m, &at, &d->next_countries);
@@ -238,7 +244,10 @@ main(void)
 				    .drain = drain,
 				    .sandbox = on_sandbox };
 
-	if (jail_early(ROLE_DIALER, 0) != ST_OK || dialer_init(&d) != ST_OK)
+	uint64_t keep = mark_keep();
+
+	d.may_mark = keep != 0;
+	if (jail_early(ROLE_DIALER, keep) != ST_OK || dialer_init(&d) != ST_OK)
 		return 1;
 	role_start(&d.role, ROLE_DIALER, &hooks);
 	resolve_set_stats(d.resolve, d.role.stats);

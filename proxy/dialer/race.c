@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proxy/dialer/mark.h"
 #include "proxy/dialer/place.h"
 
 struct attempt {
@@ -51,6 +52,12 @@ race_set(struct race *r, uint16_t port, uint64_t delay_ms)
 {
 	r->port = port;
 	r->delay_ms = delay_ms;
+}
+
+void
+race_mark(struct race *r, uint32_t mark)
+{
+	r->mark = mark;
 }
 
 /* Out of the race at once; its memory goes at the end of the turn, for the loop may be
@@ -206,17 +213,18 @@ on_connected(void *ctx, unsigned events)
 }
 
 static int
-begin_connect(const struct addr *a, uint16_t port)
+begin_connect(const struct race *r, const struct addr *a)
 {
 	struct sockaddr_storage ss;
-	socklen_t n = addr_to_sockaddr(a, port, &ss);
+	socklen_t n = addr_to_sockaddr(a, r->port, &ss);
 	int fd = socket(ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int on = 1;
 
 	if (fd == -1)
 		return -1;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	if (connect(fd, (const struct sockaddr *)&ss, n) == 0 || errno == EINPROGRESS)
+	if (mark_set(fd, r->mark) == ST_OK &&
+	    (connect(fd, (const struct sockaddr *)&ss, n) == 0 || errno == EINPROGRESS))
 		return fd;
 	int error = errno;
 	(void)close(fd);
@@ -240,7 +248,7 @@ try_addr(struct race *r, const struct addr *addr)
 		return false;
 	}
 	r->attempts_n++;
-	int fd = begin_connect(addr, r->port);
+	int fd = begin_connect(r, addr);
 	if (fd == -1) {
 		note_failure(r, errno);
 		free(a);

@@ -43,6 +43,7 @@ struct race {
 	struct race_queue v6, v4;
 	struct list attempts;
 	uint64_t delay_ms;
+	uint32_t mark; /* SO_MARK of each connection; 0: none */
 	uint16_t port;
 	uint8_t last_family, attempts_n;
 	bool is_running, is_complete; /* complete: no more addresses will be added */
@@ -55,6 +56,7 @@ void race_init(struct race *r, struct loop *l, const struct race_hooks *hooks,
 void race_clear(struct race *r); /* closes what is open; done is not called any more */
 
 void race_set(struct race *r, uint16_t port, uint64_t delay_ms);
+void race_mark(struct race *r, uint32_t mark);
 void race_add(struct race *r, const struct addr *addrs, size_t n);
 void race_complete(struct race *r); /* no more addresses come */
 void race_run(struct race *r);      /* from now on; again after adding */

@@ -238,6 +238,9 @@ upstream_set_image(struct upstream *u, const struct image *im)
 	u->preferred = 0;
 	u->tries = (uint32_t)image_number(im, OPT_RESOLVER_TRIES);
 	u->timeout_ms = image_number(im, OPT_RESOLVER_TIMEOUT);
+	for (size_t i = 0; i < UPSTREAM_CHANNELS; i++)
+		channel_mark(u->slots[i].channel,
+			     (uint32_t)image_number(im, OPT_EGRESS_MARK));
 }
 
 void

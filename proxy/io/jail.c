@@ -192,6 +192,7 @@ enum constraint {
 	SELF,
 	IOCTL_COUNT,
 	SOCKET_OPTION,
+	MARK,
 	FCNTL,
 	LINGER,
 	FORK,
@@ -275,6 +276,7 @@ static const struct jail_shape shapes[] = {
 	{ SOCKET_OPTION, 0, 1, { IS(1, IPPROTO_IP) } },
 	{ SOCKET_OPTION, 0, 1, { IS(1, IPPROTO_IPV6) } },
 	{ SOCKET_OPTION, 0, 1, { IS(1, IPPROTO_UDP) } },
+	{ MARK, 0, 2, { IS(1, SOL_SOCKET), IS(2, SO_MARK) } },
 	{ LINGER, 0, 2, { IS(1, SOL_SOCKET), IS(2, SO_LINGER) } },
 	/* F_SETOWN, F_SETSIG and O_ASYNC together are a kill() of any process of our
 	 * user. */
@@ -321,6 +323,16 @@ add_row(scmp_filter_ctx ctx, const struct jail_row *row)
 	return rc;
 }
 
+static bool
+has_net_admin(void)
+{
+	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct data[2];
+
+	return syscall(SYS_capget, &head, data) == 0 &&
+	       (data[0].effective >> CAP_NET_ADMIN & 1) != 0;
+}
+
 static int
 add_rows(scmp_filter_ctx ctx, enum role r)
 {
@@ -330,7 +342,8 @@ add_rows(scmp_filter_ctx ctx, enum role r)
 		bool is_own = (unsigned)rows[i].role == (unsigned)r;
 		bool is_common =
 			rows[i].role == JAIL_COMMON && !has_own_row(r, rows[i].call);
-		if (is_own || is_common)
+		bool is_unfit = rows[i].constraint == MARK && !has_net_admin();
+		if ((is_own || is_common) && !is_unfit)
 			rc = add_row(ctx, &rows[i]);
 	}
 	return rc;

@@ -69,11 +69,15 @@ child_descriptors(const struct super *s, int line)
 }
 
 /* The one capability of a role that has one: the locator's, for elements of nft sets and
- * neighbours.  All others have none. */
+ * neighbours; the dialer's, for SO_MARK, if the configuration names a mark.  All others have
+ * none. */
 static uint64_t
-child_capability(enum role r)
+child_capability(const struct super *s, enum role r)
 {
-	return r == ROLE_LOCATOR ? 1ULL << CAP_NET_ADMIN : 0;
+	bool marks = r == ROLE_DIALER && s->policy.image != NULL &&
+		     image_number(s->policy.image, OPT_EGRESS_MARK) != 0;
+
+	return r == ROLE_LOCATOR || marks ? 1ULL << CAP_NET_ADMIN : 0;
 }
 
 /* Through the change of user, and then (ambient) through exec.  jail_early() leaves it no
@@ -95,7 +99,7 @@ child_keep(const struct super *s, uint64_t keep)
 static void
 child_user(const struct super *s, enum role r)
 {
-	uint64_t keep = child_capability(r);
+	uint64_t keep = child_capability(s, r);
 
 	if (geteuid() != 0 || s->uid == 0)
 		return;
