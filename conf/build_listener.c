@@ -4,7 +4,7 @@
 
 struct listener {
 	struct image_listener image;
-	const struct node *tls, *plain; /* NULL: none */
+	const struct node *tls, *plain, *sandbox, *token; /* NULL: none */
 	bool has_kind, has_address, is_plain_meant;
 };
 
@@ -74,9 +74,31 @@ on_plain(struct build *b, const struct node *n, void *ctx)
 	(void)value_flag(b->report, n, &l->is_plain_meant);
 }
 
+static void
+on_sandbox(struct build *b, const struct node *n, void *ctx)
+{
+	struct listener *l = ctx;
+	struct str s;
+
+	l->sandbox = n;
+	if (value_name(b->report, n, &s))
+		l->image.sandbox = draft_str(b->draft, s);
+}
+
+static void
+on_token(struct build *b, const struct node *n, void *ctx)
+{
+	struct listener *l = ctx;
+
+	l->token = n;
+	(void)value_sha256(b->report, n, l->image.token_hash);
+}
+
 static const struct build_field fields[] = {
-	{ "name", on_name },     { "kind", on_kind }, { "address", on_address },
-	{ "tproxy", on_tproxy }, { "tls", on_tls },   { "plain", on_plain },
+	{ "name", on_name },       { "kind", on_kind },
+	{ "address", on_address }, { "tproxy", on_tproxy },
+	{ "tls", on_tls },         { "plain", on_plain },
+	{ "sandbox", on_sandbox }, { "token_sha256", on_token },
 };
 
 /* One socket per address: DNS takes the port for UDP and TCP. */
@@ -108,6 +130,22 @@ check_tls(struct build *b, struct listener *l)
 			     "tls is for proxy and opensandbox listeners");
 }
 
+/* The egress API of one sandbox, and who may ask there: one without the other is nothing. */
+static void
+check_sandbox(struct build *b, const struct node *n, const struct listener *l,
+	      bool is_exec)
+{
+	const struct node *any = l->sandbox != NULL ? l->sandbox : l->token;
+
+	if (any != NULL && !is_exec)
+		report_error(b->report, any->key_at,
+			     "sandbox and token_sha256 are for opensandbox listeners");
+	else if ((l->sandbox == NULL) != (l->token == NULL))
+		report_error(b->report, n->at,
+			     "`sandbox` and `token_sha256` belong together: whose "
+			     "egress API it is, and who may ask there");
+}
+
 /* Callers send keys there that may run anything in a sandbox of theirs. */
 static void
 check_exec(struct build *b, const struct node *n, const struct listener *l)
@@ -117,9 +155,10 @@ check_exec(struct build *b, const struct node *n, const struct listener *l)
 	if (l->plain != NULL && !is_exec)
 		report_error(b->report, l->plain->key_at,
 			     "plain is for opensandbox listeners");
+	check_sandbox(b, n, l, is_exec);
 	if (!is_exec)
 		return;
-	if (b->exec_listener == NULL)
+	if (b->exec_listener == NULL && l->sandbox == NULL)
 		b->exec_listener = n;
 	if (l->has_address && l->image.addr.family != 0 && l->tls == NULL &&
 	    !l->is_plain_meant && addr_classify(&l->image.addr) != ADDR_LOOPBACK)

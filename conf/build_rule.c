@@ -28,6 +28,16 @@ on_shared_suffix(struct build *b, const struct node *n, void *ctx)
 }
 
 static void
+on_any_host(struct build *b, const struct node *n, void *ctx)
+{
+	struct rule_context *c = ctx;
+	bool flag;
+
+	if (value_flag(b->report, n, &flag))
+		c->rule.is_any_host = flag;
+}
+
+static void
 on_approval(struct build *b, const struct node *n, void *ctx)
 {
 	struct rule_context *c = ctx;
@@ -44,6 +54,7 @@ static const struct build_field fields[] = {
 	{ "paths", rule_part_paths },         { "query", rule_part_query },
 	{ "addresses", rule_part_addresses }, { "countries", rule_part_countries },
 	{ "asns", rule_part_asns },           { "approval", on_approval },
+	{ "any_host", on_any_host },
 };
 
 static void
@@ -68,6 +79,10 @@ check_deny(struct build *b, const struct node *n, const struct rule_context *c)
 	if (c->rule.addresses_n > 0)
 		report_error(b->report, n->at,
 			     "`addresses` is for allow rules; use `cidrs`");
+	if (c->rule.is_any_host)
+		report_error(b->report, n->at,
+			     "a deny rule without hosts covers every host; leave "
+			     "`any_host` out");
 	if (policy_rule_reads(&c->rule) && (!c->has_hosts || c->has_cidrs))
 		report_error(b->report, n->at,
 			     "a deny rule with methods or paths must name hosts, and "
@@ -87,10 +102,14 @@ check_tcp(struct build *b, const struct node *n, struct rule_context *c)
 static void
 check_allow(struct build *b, const struct node *n, struct rule_context *c)
 {
-	if (!c->has_hosts && !c->has_cidrs)
+	if (!c->has_hosts && !c->has_cidrs && !c->rule.is_any_host)
 		report_error(b->report, n->at,
 			     "an allow rule must name `hosts` (or `cidrs` with "
 			     "protocol: tcp)");
+	if (c->rule.is_any_host && (c->has_hosts || c->has_cidrs || c->rule.is_tcp))
+		report_error(b->report, n->at,
+			     "`any_host` stands alone: without hosts, cidrs or "
+			     "protocol: tcp");
 	if (c->rule.is_tcp)
 		check_tcp(b, n, c);
 	else if (c->has_cidrs)

@@ -92,6 +92,7 @@ describe_rule(struct buf *b, const struct image *im, uint32_t rule)
 	for (size_t i = 0; i < COUNT_OF(members); i++)
 		put_list(b, im, &members[i]);
 	put_connector(b, im, r);
+	buf_put(b, r->is_any_host ? STR("\"any_host\":true,") : STR(""));
 	buf_putf(b, "\"protocol\":\"%s\",\"rule\":", r->is_tcp ? "tcp" : "http");
 	buf_init(&where, 8192);
 	image_put_rule(&where, im, rule);

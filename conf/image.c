@@ -173,6 +173,18 @@ image_listener_by_name(const struct image *im, struct str name)
 	return NULL;
 }
 
+const struct image_listener *
+image_listener_of_sandbox(const struct image *im, struct str id)
+{
+	size_t n;
+	const struct image_listener *l = image_listeners(im, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (id.n > 0 && str_eq(image_str(im, l[i].sandbox), id))
+			return &l[i];
+	return NULL;
+}
+
 const struct image_sandbox *
 image_sandboxes(const struct image *im, size_t *ret_n)
 {

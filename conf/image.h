@@ -72,6 +72,10 @@ struct image_listener {
 	uint8_t end[2];
 	/* Words: what its certificate says, as mint writes hosts.  None: no TLS. */
 	uint32_t names, names_n;
+	/* Of kind opensandbox: it serves the egress API of this one sandbox and nothing else,
+	 * to who has the token of this SHA-256; or empty. */
+	struct image_ref sandbox;
+	uint8_t token_hash[32];
 };
 
 /* Each may what those before it may. */
@@ -110,7 +114,9 @@ struct image_rule {
 	 * the connector: its index, else CONNECTOR_NONE. */
 	uint32_t connector;
 	uint8_t is_deny, is_tcp, is_shared_suffix;
-	uint8_t approval;      /* enum approval_when; of a rule with CONNECTOR_NONE */
+	uint8_t approval;    /* enum approval_when; of a rule with CONNECTOR_NONE */
+	uint8_t is_any_host; /* an allow rule without hosts, which covers all of them */
+	uint8_t gap[3];
 	struct image_ref file; /* where it was written */
 	uint32_t line, column;
 	/* ranges into tables of the image; conf/ alone knows their layout */
@@ -343,6 +349,9 @@ const struct image_admin *image_admins(const struct image *im, size_t *ret_n);
 const struct image_listener *image_listeners(const struct image *im, size_t *ret_n);
 const struct image_listener *image_listener_by_name(const struct image *im,
 						    struct str name); /* or NULL */
+/* The one that serves the egress API of this sandbox, or NULL. */
+const struct image_listener *image_listener_of_sandbox(const struct image *im,
+						       struct str id);
 const struct image_sandbox *image_sandboxes(const struct image *im, size_t *ret_n);
 const struct image_policy *image_policies(const struct image *im, size_t *ret_n);
 const struct image_rule *image_rules(const struct image *im, size_t *ret_n);

@@ -78,7 +78,7 @@ listeners_fit(const struct image *im)
 		if (!ref_fits(im, l[i].name) || !addr_fits(&l[i].addr) ||
 		    l[i].kind > LISTENER_OPENSANDBOX || l[i].port == 0 ||
 		    !range_fits(im, IMAGE_WORDS, l[i].names, l[i].names_n) ||
-		    l[i].names_n > LISTENER_NAMES_MAX)
+		    l[i].names_n > LISTENER_NAMES_MAX || !ref_fits(im, l[i].sandbox))
 			return false;
 	return true;
 }
@@ -147,7 +147,7 @@ rules_fit(const struct image *im)
 		    !range_fits(im, IMAGE_WORDS, r->query, r->query_n) ||
 		    !range_fits(im, IMAGE_PATTERNS, r->hosts, r->hosts_n) ||
 		    !range_fits(im, IMAGE_PORTS, r->ports, r->ports_n) ||
-		    r->approval > APPROVAL_FIRST ||
+		    r->approval > APPROVAL_FIRST || r->is_any_host > 1 ||
 		    !range_fits(im, IMAGE_CIDRS, r->cidrs, r->cidrs_n) ||
 		    !range_fits(im, IMAGE_WORDS, r->methods, r->methods_n) ||
 		    !range_fits(im, IMAGE_WORDS, r->paths, r->paths_n) ||

@@ -168,7 +168,7 @@ loose_covers(const struct image *im, const struct image_rule *r, const struct de
 	     const struct addr *addr)
 {
 	if (r->hosts_n == 0 && r->cidrs_n == 0)
-		return r->is_deny; /* a deny rule for every host */
+		return r->is_deny || r->is_any_host; /* a rule for every host */
 	if (!dest_is_name(d) &&
 	    policy_cidrs_have(im, r->cidrs, r->cidrs_n, &d->addr, false))
 		return true;

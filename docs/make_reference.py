@@ -86,6 +86,13 @@ ADDRESS:PORT, or [ADDRESS]:PORT for IPv6.
 .B tproxy
 true: TPROXY instead of REDIRECT; for transparent listeners.
 .TP
+.BR sandbox ,\\  token_sha256
+Of an opensandbox listener: it serves the egress API of that sandbox (/healthz, /policy,
+/credential-vault) and nothing else, to who sends the token with this SHA-256 as
+OPENSANDBOX-EGRESS-AUTH. The sandbox is one that was registered
+.RB ( "sandgate register" );
+until it is, the answer is 503.
+.TP
 .B tls
 A proxy or opensandbox listener with
 .B tls
@@ -154,6 +161,10 @@ What no allow rule covers is refused; deny wins. A rule:
 Names. \\(oq*.example.com\\(cq covers any depth below example.com, not example.com itself.
 A pattern on a public suffix is refused; one on a suffix of shared hosting needs
 .BR "shared_suffix: true" .
+.TP
+.B any_host
+true: an allow rule for every host, whatever its name; for sandboxes that something else narrows,
+as an OpenSandbox networkPolicy does. It stands without hosts, cidrs and protocol: tcp.
 .TP
 .B cidrs
 Addresses and ranges, for destinations given as an address, with
@@ -572,7 +583,8 @@ def structure():
         "protocol": {"enum": ["http", "tcp"]}, "methods": words, "paths": words,
         "query": words, "addresses": words, "countries": words,
         "asns": one_or_many({"type": ["string", "integer"]}),
-        "shared_suffix": {"type": "boolean"}, "approval": {"enum": ["never", "first"]}})
+        "shared_suffix": {"type": "boolean"}, "any_host": {"type": "boolean"},
+        "approval": {"enum": ["never", "first"]}})
     rules = {"type": "array", "items": rule}
     policy = mapping({"mode": {"enum": ["enforce", "observe"]}, "allow": rules, "deny": rules,
                       "connectors": words})
@@ -582,7 +594,9 @@ def structure():
     return {
         "listeners": {"type": "array", "items": mapping({
             "name": text, "kind": {"enum": ["transparent", "proxy", "dns", "opensandbox"]}, "address": text,
-            "tproxy": {"type": "boolean"}, "plain": {"type": "boolean"}, "tls": mapping({"names": words})}, ["name", "kind", "address"])},
+            "tproxy": {"type": "boolean"}, "plain": {"type": "boolean"}, "tls": mapping({"names": words}),
+            "sandbox": text, "token_sha256": {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}},
+            ["name", "kind", "address"])},
         "sandboxes": {"type": "array", "items": mapping({
             "id": text, "source": several(text, 8), "token_sha256": {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}, "token": text,
             "user": text, "agent": text, "session": text, "tenant": text, "policy": text,

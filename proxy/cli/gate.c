@@ -14,6 +14,7 @@
 
 #include "conf/image.h"
 #include "proxy/base/addr.h"
+#include "proxy/cli/resolvers.h"
 #include "proxy/cli/where.h"
 #include "proxy/http/dest.h"
 #include "proxy/io/state_dir.h"
@@ -21,33 +22,6 @@
 enum { CONFIG_MAX = 256 * 1024 };
 
 /* A configuration of our own. */
-
-/* The system's resolvers; a stub on loopback is as good as any. */
-static void
-put_resolvers(struct buf *b)
-{
-	FILE *f = fopen("/etc/resolv.conf", "re");
-	char line[256];
-	unsigned n = 0;
-
-	buf_put(b, STR("resolver: {servers: ["));
-	while (f != NULL && n < 3 && fgets(line, sizeof line, f) != NULL) {
-		struct str s = str_of(line, strcspn(line, "\r\n#;"));
-		struct addr a;
-		if (!str_starts(s, STR("nameserver")))
-			continue;
-		s = str_trim(str_skip(s, 10));
-		if (!addr_parse(s, &a))
-			continue; /* a zone id: link-local resolvers are not asked */
-		buf_put(b, n++ > 0 ? STR(", ") : STR(""));
-		buf_put_json(b, s);
-	}
-	if (f != NULL)
-		(void)fclose(f);
-	if (n == 0)
-		buf_put(b, STR("\"127.0.0.53\""));
-	buf_put(b, STR("]}\n"));
-}
 
 /* The host part may be a pattern, so only its name behind "*." is a destination. */
 static bool
@@ -110,7 +84,7 @@ put_config(struct buf *b, const struct gate_wish *w, const char *dir)
 {
 	buf_put(b, STR("state_dir: "));
 	buf_putf(b, "\"%s/state\"\nworkers: 1\n", dir);
-	put_resolvers(b);
+	resolvers_put(b);
 	return gate_put_policy(b, w, GATE_POLICY);
 }
 

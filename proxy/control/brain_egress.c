@@ -8,6 +8,8 @@
 #include "proxy/control/brain.h"
 #include "proxy/control/brain_json.h"
 #include "proxy/control/brain_policy.h"
+#include "proxy/control/brain_sidecar.h"
+#include "proxy/control/enroll.h"
 
 static bool
 is_server_part(const struct brain_turn *t)
@@ -55,7 +57,9 @@ answer_policy(struct brain_turn *t, json_t *policy)
 }
 
 struct change { /* t->state */
+	struct brain_turn *turn;
 	json_t *policy;
+	struct control *control; /* NULL: nobody waits for super */
 };
 
 static void
@@ -63,8 +67,44 @@ change_done(void *state)
 {
 	struct change *c = state;
 
+	if (c->control != NULL)
+		enroll_forget(c->control, c);
 	json_decref(c->policy);
 	c->policy = NULL;
+}
+
+static void
+narrowed(void *ctx, enum status st, uint32_t handle)
+{
+	struct change *c = ctx;
+	struct brain_turn *t = c->turn;
+
+	(void)handle;
+	c->control = NULL;
+	if (st == ST_OK)
+		answer_policy(t, json_incref(c->policy));
+	else
+		brain_refuse(t, st, STR(""));
+}
+
+/* There is no server and no exec.db: what the roles know is the policy. */
+static void
+narrow(struct brain_turn *t)
+{
+	CLEANUP(buf_done) struct buf text = { 0 };
+	struct change *c = t->state;
+	struct str view;
+	enum status st;
+
+	buf_init(&text, NARROW_TEXT_MAX);
+	netpolicy_put_narrow(&text, c->policy);
+	st = buf_finish(&text, &view);
+	if (st == ST_OK)
+		st = enroll_narrow(t->brain->control, t->box.id, &view, narrowed, c);
+	if (st == ST_OK)
+		c->control = t->brain->control;
+	else
+		brain_refuse(t, st, STR(""));
 }
 
 static void
@@ -103,22 +143,26 @@ apply(struct brain_turn *t)
 		image_exec_server_by_name(im, t->box.server);
 	uint32_t index = image_exec(im)->policy;
 	struct change *c = t->state;
-	json_t *operators, *narrow;
+	json_t *operators, *both;
 
+	if (brain_is_sidecar(t)) {
+		narrow(t);
+		return;
+	}
 	if (t->box.upstream.n == 0 || s == NULL || s->network.length > 0) {
 		keep(t);
 		return;
 	}
 	operators = index == POLICY_NONE ? NULL : netpolicy_of_image(im, index);
-	narrow = operators == NULL ? json_incref(c->policy)
-				   : netpolicy_narrow(operators, c->policy);
+	both = operators == NULL ? json_incref(c->policy)
+				 : netpolicy_narrow(operators, c->policy);
 	json_decref(operators);
 	struct brain_call w = { .server = t->box.server,
 				.method = "PUT",
 				.target = brain_target(&t->arena, t->box.upstream,
 						       "/networkpolicy"),
-				.body = brain_dump(&t->arena, narrow) };
-	json_decref(narrow);
+				.body = brain_dump(&t->arena, both) };
+	json_decref(both);
 	brain_call(t, &w, told);
 }
 
@@ -156,6 +200,7 @@ set_policy(struct brain_turn *t)
 		brain_refuse(t, ST_NOMEM, STR(""));
 		return;
 	}
+	c->turn = t;
 	t->state = c;
 	t->state_done = change_done;
 	buf_init(&why, 512);

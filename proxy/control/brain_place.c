@@ -3,6 +3,7 @@
 
 #include "proxy/control/brain.h"
 #include "proxy/control/brain_json.h"
+#include "proxy/control/brain_sidecar.h"
 
 struct op {
 	brain_turn_fn fn;
@@ -158,6 +159,6 @@ brain_place(struct brain_turn *t)
 		brain_answer(t, 200, json_pack("{s:s}", "status", "healthy"));
 	else if (t->wish.op == EXEC_OP_VERSION)
 		brain_answer(t, 200, json_pack("{s:s}", "version", SG_VERSION));
-	else
+	else if (!brain_sidecar(t))
 		identify(t);
 }

@@ -338,6 +338,34 @@ netpolicy_put_narrow(struct buf *b, const json_t *policy)
 	}
 }
 
+json_t *
+netpolicy_of_narrow(const struct narrow *n)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	json_t *all, *to = json_array(), *ret = NULL;
+	const json_t *rule;
+	size_t i;
+	bool allows;
+
+	buf_init(&b, 4 * NARROW_TEXT_MAX);
+	narrow_put_json(&b, n);
+	all = b.st == ST_OK ? json_loadb(b.p, b.len, 0, NULL) : NULL;
+	json_array_foreach(json_object_get(all, "rules"), i, rule)
+	{
+		const json_t *target = json_object_get(rule, "allow");
+		bool is_allowed = target != NULL;
+
+		if (!is_allowed)
+			target = json_object_get(rule, "deny");
+		json_t *made = rule_new(is_allowed, text_of(target));
+		if (made != NULL)
+			(void)json_array_append_new(to, made);
+	}
+	allows = str_eq(text_of(json_object_get(all, "default")), STR("allow"));
+	json_decref(all);
+	return policy_new(allows, to, &ret) == ST_OK ? ret : NULL;
+}
+
 /* The operator's. */
 
 /* What a sidecar, which knows names only, must not let through by name. */
@@ -375,6 +403,7 @@ netpolicy_of_image(const struct image *im, uint32_t policy)
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
 	json_t *all, *to = json_array(), *ret = NULL;
+	bool allows = false;
 	const json_t *rule;
 	size_t i;
 
@@ -385,11 +414,13 @@ netpolicy_of_image(const struct image *im, uint32_t policy)
 		add_targets(to, rule, false);
 	json_array_foreach(json_object_get(all, "allow"), i, rule)
 	{
-		if (is_by_name(rule))
-			add_targets(to, rule, true);
+		if (!is_by_name(rule))
+			continue;
+		add_targets(to, rule, true);
+		allows = allows || json_is_true(json_object_get(rule, "any_host"));
 	}
 	json_decref(all);
-	return policy_new(false, to, &ret) == ST_OK ? ret : NULL;
+	return policy_new(allows, to, &ret) == ST_OK ? ret : NULL;
 }
 
 bool
@@ -451,18 +482,21 @@ json_t *
 netpolicy_narrow(const json_t *operators, const json_t *policy)
 {
 	json_t *to = json_array(), *ret = NULL;
+	bool allows = false;
 	const json_t *rule;
 	size_t i;
 
 	add_all(to, operators, false);
 	json_array_foreach(rules_of(policy), i, rule)
 	{
-		if (is_allow(rule))
+		if (is_allow(rule) && !allows_by_default(operators))
 			add_meeting(to, operators, target_of(rule));
 		else
 			(void)json_array_append_new(to, json_deep_copy(rule));
 	}
-	if (policy == NULL || allows_by_default(policy))
+	if (policy == NULL || allows_by_default(policy)) {
 		add_all(to, operators, true);
-	return policy_new(false, to, &ret) == ST_OK ? ret : NULL;
+		allows = allows_by_default(operators);
+	}
+	return policy_new(allows, to, &ret) == ST_OK ? ret : NULL;
 }

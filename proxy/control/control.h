@@ -147,5 +147,9 @@ void ask_super_answered(struct control *c, struct ask_msg *m);
 void token_heard(struct control *c, struct ask_line *line, struct ask_msg *m);
 void token_hash(struct str token, uint8_t ret_hash[32]);
 bool token_hash_eq(const uint8_t a[32], const uint8_t b[32]);
+/* One that was wrong: `why`, or ST_LIMIT_RATE where too many were within this second.  Only
+ * failures count, and a right token always passes: nobody is locked out by someone else's
+ * guesses. */
+enum status token_failed(struct control *c, enum status why) MUSTCHECK;
 
 #endif

@@ -1,4 +1,5 @@
 /* Sandboxes that a platform makes by itself, as an operator registers them. */
+#include "proxy/control/brain_policy.h"
 #include "proxy/control/enroll.h"
 
 static void
@@ -53,6 +54,26 @@ read_narrow(const struct admin_conn *a, struct str *ret_text, bool *ret_is_there
 		       : ST_BAD_REQUEST;
 }
 
+/* A narrowing as OpenSandbox writes it; the text is the request's. */
+static enum status
+read_network_policy(struct admin_conn *a, struct str *ret_text, struct buf *why)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	json_t *policy = NULL;
+	struct str text = STR("");
+	enum status st = netpolicy_read(json_object_get(a->request, "networkPolicy"),
+					&policy, why);
+
+	if (st != ST_OK)
+		return st;
+	buf_init(&b, NARROW_TEXT_MAX);
+	netpolicy_put_narrow(&b, policy);
+	json_decref(policy);
+	st = buf_finish(&b, &text);
+	*ret_text = arena_copy(&a->arena, text);
+	return st == ST_OK && ret_text->p == NULL ? ST_NOMEM : st;
+}
+
 static void
 begin(struct admin_conn *a, const struct enroll_wish *w)
 {
@@ -69,6 +90,7 @@ begin(struct admin_conn *a, const struct enroll_wish *w)
 void
 api_register(struct admin_conn *a)
 {
+	CLEANUP(buf_done) struct buf why = { 0 };
 	struct addr sources[ENROLL_SOURCES];
 	struct str narrow;
 	bool is_narrowed;
@@ -82,6 +104,7 @@ api_register(struct admin_conn *a)
 		.sources = sources,
 	};
 
+	buf_init(&why, 512);
 	if (read_sources(a, sources, &w.sources_n) != ST_OK) {
 		api_refuse(a, ST_BAD_REQUEST, STR("sources: 1 to 8 plain addresses"));
 		return;
@@ -89,6 +112,15 @@ api_register(struct admin_conn *a)
 	if (read_narrow(a, &narrow, &is_narrowed) != ST_OK) {
 		api_refuse(a, ST_BAD_REQUEST, STR("narrow: not of its form"));
 		return;
+	}
+	if (json_object_get(a->request, "networkPolicy") != NULL) {
+		enum status st = read_network_policy(a, &narrow, &why);
+
+		if (st != ST_OK) {
+			api_refuse(a, st, str_of(why.p, why.len));
+			return;
+		}
+		is_narrowed = true;
 	}
 	w.narrow = is_narrowed ? &narrow : NULL;
 	begin(a, &w);

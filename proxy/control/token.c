@@ -46,10 +46,8 @@ answer(struct control *c, const struct login *login, enum status st)
 		log_error(&c->role.log, "WHO: %s", status_code(st));
 }
 
-/* Only failures count, and a right token always passes: nobody is locked out by
- * someone else's guesses. */
-static enum status
-failed(struct control *c)
+enum status
+token_failed(struct control *c, enum status why)
 {
 	uint64_t now = loop_now_ms(c->loop);
 
@@ -57,7 +55,7 @@ failed(struct control *c)
 		c->failures_ms = now;
 		c->failures = 0;
 	}
-	return ++c->failures > FAILURES_PER_SECOND ? ST_LIMIT_RATE : ST_AUTH_FAILED;
+	return ++c->failures > FAILURES_PER_SECOND ? ST_LIMIT_RATE : why;
 }
 
 /* ST_AGAIN: only the keeper knows.  An unknown id costs the same as a wrong token. */
@@ -69,13 +67,17 @@ check(struct control *c, struct str id, const uint8_t hash[32])
 	bool is_right = token_hash_eq(hash, s == NULL ? none : s->token_hash);
 
 	if (s == NULL || who_by_id(c->role.who, id) == NULL)
-		return failed(c);
+		return token_failed(c, ST_AUTH_FAILED);
 	if (s->token.length == 0)
-		return is_right && !token_hash_eq(hash, none) ? ST_OK : failed(c);
+		return is_right && !token_hash_eq(hash, none)
+			       ? ST_OK
+			       : token_failed(c, ST_AUTH_FAILED);
 	const struct digest *d = digest_cached(c, s, DIGEST_GOOD_MS);
 	if (d != NULL && digest_has(d, hash))
 		return ST_OK;
-	return digest_cached(c, s, DIGEST_FRESH_MS) != NULL ? failed(c) : ST_AGAIN;
+	return digest_cached(c, s, DIGEST_FRESH_MS) != NULL
+		       ? token_failed(c, ST_AUTH_FAILED)
+		       : ST_AGAIN;
 }
 
 static bool
@@ -189,7 +191,8 @@ login_end(struct control *c, struct login *login, struct str id, int fd)
 	login->generation = c->role.generation;
 	if (w != NULL)
 		login->handle = w->handle;
-	enum status st = w == NULL ? failed(c) : grant(c, fd, login);
+	enum status st =
+		w == NULL ? token_failed(c, ST_AUTH_FAILED) : grant(c, fd, login);
 	if (st != ST_OK)
 		answer(c, login, st);
 }
@@ -212,7 +215,7 @@ digest_told(void *ctx, enum status st, const struct digest *d)
 	bool is_wrong = st == ST_NO_SECRET || (st == ST_OK && !digest_has(d, w->hash));
 
 	if (is_wrong)
-		st = failed(c);
+		st = token_failed(c, ST_AUTH_FAILED);
 	if (is_line(c, w->login.line)) {
 		if (st == ST_OK)
 			login_end(c, &w->login, str_of(w->id, w->id_n), w->fd);

@@ -310,10 +310,11 @@ read_endpoint(struct exec_route *r)
 	return st == ST_NOT_FOUND ? ST_OK : st;
 }
 
-enum status
-exec_route_read(enum method m, struct str target, struct exec_route *ret_r)
+/* r says in whose part the way begins. */
+static enum status
+read_from(enum method m, struct str target, struct exec_route r,
+	  struct exec_route *ret_r)
 {
-	struct exec_route r = { .part = EXEC_PART_SERVER };
 	struct uri u;
 
 	if (m == METHOD_CONNECT || m == METHOD_TRACE || m == METHOD_TRACK)
@@ -336,6 +337,24 @@ exec_route_read(enum method m, struct str target, struct exec_route *ret_r)
 	if (st == ST_OK)
 		*ret_r = r;
 	return st;
+}
+
+enum status
+exec_route_read(enum method m, struct str target, struct exec_route *ret_r)
+{
+	return read_from(m, target, (struct exec_route){ .part = EXEC_PART_SERVER },
+			 ret_r);
+}
+
+enum status
+exec_route_read_egress(enum method m, struct str target, struct str sandbox,
+		       struct exec_route *ret_r)
+{
+	return read_from(m, target,
+			 (struct exec_route){ .part = EXEC_PART_EGRESS,
+					      .port = EXEC_PORT_EGRESS,
+					      .sandbox = sandbox },
+			 ret_r);
 }
 
 const char *

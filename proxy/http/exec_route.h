@@ -109,6 +109,10 @@ struct exec_route {
 enum status exec_route_read(enum method m, struct str target,
 			    struct exec_route *ret_r) MUSTCHECK;
 
+/* The same where the egress API of this sandbox is all that is served. */
+enum status exec_route_read_egress(enum method m, struct str target, struct str sandbox,
+				   struct exec_route *ret_r) MUSTCHECK;
+
 const char *exec_op_name(enum exec_op op); /* stable words, for ledger and rules */
 /* May it change anything?  What is only read may not. */
 bool exec_op_changes(enum exec_op op);

@@ -30,6 +30,19 @@ new_id(struct exec *e)
 	return e->request_id.p == NULL ? ST_NOMEM : st;
 }
 
+/* Copied: a reload may come before the turn has ended. */
+static struct str
+own_of(struct turn *t)
+{
+	const struct image *im = t->c->w->role.image;
+	size_t n;
+	const struct image_listener *l = image_listeners(im, &n);
+	struct str own =
+		t->c->listener < n ? image_str(im, l[t->c->listener].sandbox) : STR("");
+
+	return own.n == 0 ? STR("") : arena_copy(&t->arena, own);
+}
+
 struct exec *
 exec_of(struct turn *t)
 {
@@ -41,6 +54,7 @@ exec_of(struct turn *t)
 	if (e == NULL)
 		return NULL;
 	e->t = t;
+	e->own = own_of(t);
 	e->is_tls = t->is_https;
 	struct str target = t->request->target;
 	e->path = str_cut(&target, '?'); /* what is behind may be a secret */
@@ -100,6 +114,16 @@ check_body(const struct exec *e)
 }
 
 static enum status
+read_route(struct exec *e)
+{
+	const struct head *h = e->t->request;
+
+	return e->own.n == 0 ? exec_route_read(h->method_id, h->target, &e->route)
+			     : exec_route_read_egress(h->method_id, h->target, e->own,
+						      &e->route);
+}
+
+static enum status
 check(struct exec *e)
 {
 	struct turn *t = e->t;
@@ -110,8 +134,7 @@ check(struct exec *e)
 	if (st == ST_OK)
 		st = exec_head_authority(t->request, t->is_https, &e->authority);
 	if (st == ST_OK)
-		st = exec_route_read(t->request->method_id, t->request->target,
-				     &e->route);
+		st = read_route(e);
 	e->is_routed = st == ST_OK;
 	if (st == ST_OK)
 		st = check_route(e);

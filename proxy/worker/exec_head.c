@@ -47,6 +47,7 @@ exec_head_read(const struct head *h, struct exec_asked *ret_a)
 		{ "X-Sandgate-Task", NAMING_MAX, &a.task },
 		{ "X-Sandgate-Reuse", NAMING_MAX, &a.reuse },
 		{ "Idempotency-Key", NAMING_MAX, &a.idempotency },
+		{ "OPENSANDBOX-EGRESS-AUTH", KEY_MAX, &a.egress },
 	};
 
 	for (size_t i = 0; i < COUNT_OF(fields); i++) {

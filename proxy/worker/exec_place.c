@@ -215,6 +215,11 @@ put_wish(struct exec *e, struct buf *b)
 					      : r->id,
 				.expires = r->expires,
 				.peer = str_of(peer.p, peer.len) };
+	/* The sandbox's own token, and nothing else that says who asks. */
+	if (e->own.n > 0) {
+		w.key = a.egress;
+		w.bearer = w.capability = w.on_behalf_of = STR("");
+	}
 	if (r->part != EXEC_PART_EXECD && r->part != EXEC_PART_APP)
 		w.query = r->query;
 	if (r->part != EXEC_PART_EXECD && r->body == EXEC_BODY_JSON)

@@ -30,6 +30,8 @@ struct exec {
 	struct turn *t;
 	enum exec_state state;
 	struct exec_route route;
+	struct str
+		own; /* the listener serves this sandbox's egress API only; or empty */
 	struct str authority; /* by which the caller reached us */
 	struct str request_id;
 	struct str path; /* as it came, for rows */
@@ -67,7 +69,7 @@ struct exec {
 /* exec_head.c: fields, without looking at the world. */
 struct exec_asked { /* what the caller's fields say */
 	struct str key, bearer, capability, on_behalf_of, session, task, idempotency,
-		reuse;
+		reuse, egress;
 };
 enum status exec_head_read(const struct head *h, struct exec_asked *ret_a) MUSTCHECK;
 /* A request id that may be shown and logged. */

@@ -39,6 +39,12 @@ put_words(struct buf *b, const struct exec *e, enum status why)
 	else
 		buf_putf(&text, "%s%s%s", words->sentence,
 			 words->hint[0] != '\0' ? " " : "", words->hint);
+	/* The egress API says what is wrong in plain words. */
+	if (e->own.n > 0) {
+		buf_put(b, str_of(text.p, text.len));
+		buf_putc(b, '\n');
+		return;
+	}
 	buf_put(b, STR("{\"code\":"));
 	put_code(b, e, why);
 	buf_put(b, STR(",\"message\":"));
@@ -65,6 +71,8 @@ refusal_head(struct head *h, const struct exec *e, enum status why)
 		{ 503, "Retry-After", "1" },
 	};
 	CLEANUP(buf_done) struct buf words = { 0 };
+	struct str type = e->own.n > 0 ? STR("text/plain; charset=utf-8")
+				       : STR("application/json");
 	struct str text;
 
 	h->status = status_words(why)->http;
@@ -72,7 +80,7 @@ refusal_head(struct head *h, const struct exec *e, enum status why)
 	deny_put_proxy_status(&words, why);
 	enum status st = buf_finish(&words, &text);
 	if (st == ST_OK)
-		st = add(h, "Content-Type", STR("application/json"));
+		st = add(h, "Content-Type", type);
 	if (st == ST_OK)
 		st = add(h, "Cache-Control", STR("no-store"));
 	if (st == ST_OK)

@@ -69,11 +69,14 @@ def wait(what, test, seconds=60):
 class RealStack:
     """`tiers` maps a server's name to the docker runtime that its sandboxes get.  `network`:
     bridge, or a name (of the network and its bridge) as for a gateway in front: then
-    the server refuses a networkPolicy."""
+    the server refuses a networkPolicy.  `egress` makes another egress image: it gets the
+    stack and returns the image's name.  `docker_conf` goes into dockerd's daemon.json,
+    `egress_conf` into the server's [egress]."""
 
-    def __init__(self, tiers=None, network="bridge", runsc=False):
+    def __init__(self, tiers=None, network="bridge", runsc=False, egress=None, docker_conf=None, egress_conf=""):
         self.tiers = tiers or {"standard": "runc", "high": "strong"}
         self.network, self.runsc = network, runsc
+        self.egress, self.docker_conf, self.egress_conf, self.egress_image = egress, docker_conf or {}, egress_conf, EGRESS
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="osb-", dir="/tmp"))
         self.cgroup = self.folder.name
         self.socket = f"unix://{self.folder}/docker.sock"
@@ -118,7 +121,7 @@ class RealStack:
 
     def _dockerd(self):
         config = self.folder / "daemon.json"
-        config.write_text(json.dumps({"runtimes": self._runtimes()}))
+        config.write_text(json.dumps({"runtimes": self._runtimes(), **self.docker_conf}))
         log = open(self.folder / "dockerd.log", "wb")
         self.daemon = self.popen(
             ["dockerd", "-H", self.socket, "--config-file", config, "--data-root", self.folder / "data", "--exec-root",
@@ -144,6 +147,9 @@ class RealStack:
         self.docker("import", "--platform", "linux/amd64" if os.uname().machine == "x86_64" else "linux/arm64", tar, BASE)
         execd, egress = (packages.pack(m, self.folder / m) for m in ("execd", "egress"))
         self._image(EXECD, [(execd, "/execd"), (packages.HERE / "bootstrap.sh", "/bootstrap.sh")], [])
+        if self.egress is not None:
+            self.egress_image = self.egress(self)
+            return
         self._image(EGRESS, [(egress, "/egress")], ["--change", 'ENTRYPOINT ["/egress"]'])
 
     def _image(self, name, files, changes):
@@ -164,7 +170,7 @@ class RealStack:
             f'[server]\nhost = "127.0.0.1"\nport = {port}\napi_key = "{server.key}"\n'
             f'[runtime]\ntype = "docker"\nexecd_image = "{EXECD}"\n'
             f'[docker]\nnetwork_mode = "{self.network}"\nport_range_min = {low}\nport_range_max = {low + 999}\n'
-            f'[egress]\nimage = "{EGRESS}"\n[ingress]\nmode = "direct"\n'
+            f'[egress]\nimage = "{self.egress_image}"\n{self.egress_conf}[ingress]\nmode = "direct"\n'
             f'[store]\ntype = "sqlite"\npath = "{home}/store.db"\n{secure}')
         self.servers[name] = server
         self.start(server)

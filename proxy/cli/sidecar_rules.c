@@ -1,0 +1,65 @@
+#include "proxy/cli/sidecar.h"
+
+/* A set of the namespace's own addresses of this family; nothing where there are none. */
+static void
+put_own(struct buf *b, const struct sidecar *s, uint8_t family, const char *verdict)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->addrs_n; i++) {
+		if (s->addrs[i].family != family)
+			continue;
+		if (n++ == 0)
+			buf_putf(b, "\t\t%s daddr { ", family == 4 ? "ip" : "ip6");
+		else
+			buf_put(b, STR(", "));
+		addr_put(b, &s->addrs[i]);
+	}
+	if (n > 0)
+		buf_putf(b, " } %s\n", verdict);
+}
+
+static void
+put_local(struct buf *b, const struct sidecar *s, const char *verdict)
+{
+	buf_putf(b, "\t\tip daddr 127.0.0.0/8 %s\n\t\tip6 daddr ::1 %s\n", verdict,
+		 verdict);
+	put_own(b, s, 4, verdict);
+	put_own(b, s, 6, verdict);
+}
+
+/* Whatever the sandbox begins is for the gateway, or dropped; what was begun from outside is
+ * for three ports, over IPv4 as docker publishes them.  Only answers count as established:
+ * packets of a connection that was let in, or of one with the mark. */
+void
+sidecar_put_rules(struct buf *b, const struct sidecar *s)
+{
+	buf_put(b, STR("table inet sandgate_sidecar\n"
+		       "delete table inet sandgate_sidecar\n"
+		       "table inet sandgate_sidecar {\n"
+		       "\tchain capture {\n"
+		       "\t\ttype nat hook output priority -100; policy accept;\n"));
+	buf_putf(b, "\t\tmeta mark %u return\n", SIDECAR_MARK);
+	buf_putf(b, "\t\tmeta l4proto { tcp, udp } th dport 53 redirect to :%u\n",
+		 SIDECAR_DNS);
+	put_local(b, s, "return");
+	buf_putf(b, "\t\tmeta l4proto tcp redirect to :%u\n\t}\n", SIDECAR_TCP);
+	buf_put(b, STR("\tchain out {\n"
+		       "\t\ttype filter hook output priority 0; policy drop;\n"));
+	buf_putf(b, "\t\tmeta mark %u accept\n", SIDECAR_MARK);
+	put_local(b, s, "accept");
+	buf_put(b, STR("\t\tct state established ct direction reply accept\n"
+		       "\t\tmeta l4proto udp th dport 443 reject with icmpx "
+		       "port-unreachable\n"
+		       "\t\tcounter drop\n\t}\n"
+		       "\tchain in {\n"
+		       "\t\ttype filter hook input priority 0; policy drop;\n"
+		       "\t\tiifname \"lo\" accept\n"
+		       "\t\tct state { established, related } accept\n"));
+	buf_putf(b, "\t\tip protocol tcp th dport { 44772, 8080, %u } accept\n",
+		 SIDECAR_API);
+	buf_put(b, STR("\t\tcounter drop\n\t}\n"
+		       "\tchain through {\n"
+		       "\t\ttype filter hook forward priority 0; policy drop;\n"
+		       "\t}\n}\n"));
+}
