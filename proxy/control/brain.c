@@ -175,6 +175,7 @@ brain_forget(struct brain *b, struct str id)
 	brain_endpoints_forget(b, id);
 	brain_contexts_forget(b, id);
 	brain_vault_forget(b, id);
+	brain_span_forget(b, id);
 	brain_unbind(b, id);
 }
 
@@ -261,6 +262,7 @@ tick(void *ctx)
 {
 	struct brain *b = ctx;
 
+	brain_spans_look(b);
 	brain_idle(b);
 	brain_pool(b);
 	if (b->ticks++ % BRAIN_ROUND_TICKS == 0) {
@@ -310,6 +312,7 @@ brain_open(struct control *c)
 	map_init(&b->contexts, BRAIN_ENDPOINTS);
 	map_init(&b->binds, BRAIN_JOBS);
 	map_init(&b->vaults, BRAIN_ENDPOINTS);
+	map_init(&b->spans, BRAIN_TICKETS);
 	c->brain = b;
 	st = keys_open(c, c->store, &c->keys);
 	if (st == ST_OK)
@@ -340,6 +343,7 @@ brain_close(struct brain *b)
 	brain_pool_close(b);
 	brain_binds_close(b);
 	brain_vaults_close(b);
+	brain_spans_close(b);
 	list_each_safe (it, &b->tickets)
 		ticket_end(b, LIST_OF(it, struct brain_ticket, link));
 	brain_endpoints_close(b);

@@ -68,6 +68,7 @@ struct brain {
 	struct map contexts;  /* our id -> struct brain_contexts */
 	struct map binds;     /* our id -> struct brain_bind */
 	struct map vaults;    /* our id -> struct brain_vault */
+	struct map spans;     /* our id -> struct brain_span */
 	struct map warming;   /* name -> struct warming */
 	char gateway[33];     /* this exec.db's own label at servers */
 	struct loop_timer tick;
@@ -280,6 +281,13 @@ void brain_rounds_close(struct brain *b);
  * and another one is made. */
 void brain_warm_claimed(struct brain *b, const struct brain_sandbox *box,
 			uint64_t timeout_s);
+
+/* brain_renew.c: it is used now: it lives longer, if its time is nearly over.  box: whole.
+ */
+void brain_used(struct brain *b, const struct brain_sandbox *box);
+void brain_spans_look(struct brain *b); /* each second: what is used for long */
+void brain_span_forget(struct brain *b, struct str id);
+void brain_spans_close(struct brain *b);
 
 /* brain_server.c */
 

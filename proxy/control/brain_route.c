@@ -171,6 +171,7 @@ route(struct brain_turn *t)
 		brain_refuse(t, st, STR(""));
 		return;
 	}
+	brain_used(t->brain, &t->box);
 	a.host = arena_copy(&t->arena, e->host);
 	a.prefix = arena_copy(&t->arena, e->prefix);
 	a.port = e->at_port;

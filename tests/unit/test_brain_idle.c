@@ -77,6 +77,83 @@ what_is_busy_neither_sleeps_nor_ends(void **state)
 	free(id);
 }
 
+static uint64_t
+end_of(struct world *w, const char *id)
+{
+	return bench_get(&w->bench, str_from(id)).expires_s;
+}
+
+/* CREATE_BODY asks for ten minutes. */
+static void
+what_is_used_in_its_last_quarter_lives_as_long_again(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	struct place_wish wish = wish_of(ALICE, EXEC_OP_PING, id, "");
+	uint64_t now = brain_now_s();
+
+	wish.port = 44772;
+	backdate(w, "expires_s", id, now + 155);
+	world_left(w, world_ask(w, wish)->ticket);
+	assert_int_equal(end_of(w, id), now + 155);
+	brain_span_forget(w->c.brain, str_from(id));
+	backdate(w, "expires_s", id, now + 140);
+	world_left(w, world_ask(w, wish)->ticket);
+	assert_non_null(strstr(w->last, "renew-expiration"));
+	assert_in_range(end_of(w, id), now + 600, now + 602);
+	free(id);
+}
+
+static void
+a_request_that_takes_long_renews_again_and_again(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	struct place_wish wish = wish_of(ALICE, EXEC_OP_PING, id, "");
+	struct fake_answer *f = NULL;
+	uint64_t now = brain_now_s();
+
+	wish.port = 44772;
+	for (int i = 0; i < 3; i++) {
+		backdate(w, "expires_s", id, now + 100);
+		if (f == NULL)
+			f = world_ask(w, wish);
+		else
+			brain_spans_look(w->c.brain);
+		world_run(w);
+		assert_in_range(end_of(w, id), now + 600, now + 602);
+	}
+	world_left(w, f->ticket);
+	backdate(w, "expires_s", id, now + 100);
+	brain_spans_look(w->c.brain);
+	world_run(w);
+	assert_int_equal(end_of(w, id), now + 100);
+	free(id);
+}
+
+static void
+a_server_that_does_not_renew_is_asked_later_again(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	struct place_wish wish = wish_of(ALICE, EXEC_OP_PING, id, "");
+	uint64_t soon = brain_now_s() + 100;
+	size_t calls;
+
+	wish.port = 44772;
+	world_left(w, world_ask(w, wish)->ticket);
+	brain_span_forget(w->c.brain, str_from(id));
+	backdate(w, "expires_s", id, soon);
+	calls = w->calls_n;
+	w->http = 501;
+	w->says = "{\"code\":\"X\",\"message\":\"y\"}";
+	for (int i = 0; i < 5; i++)
+		world_left(w, world_ask(w, wish)->ticket);
+	assert_int_equal(w->calls_n, calls + 1);
+	assert_int_equal(end_of(w, id), soon);
+	free(id);
+}
+
 static void
 what_sleeps_too_long_is_ended(void **state)
 {
@@ -332,6 +409,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_WORLD(what_is_not_used_is_paused_and_woken_by_its_next_call),
 		WITH_WORLD(what_is_busy_neither_sleeps_nor_ends),
+		WITH_WORLD(what_is_used_in_its_last_quarter_lives_as_long_again),
+		WITH_WORLD(a_request_that_takes_long_renews_again_and_again),
+		WITH_WORLD(a_server_that_does_not_renew_is_asked_later_again),
 		WITH_WORLD(what_sleeps_too_long_is_ended),
 		WITH_WORLD(a_server_that_cannot_pause_is_not_asked_each_second),
 		WITH_WORLD(what_another_hand_did_is_seen),
