@@ -158,7 +158,7 @@ who_asks(struct control *c, const struct ask_line *line, uint64_t ticket,
 {
 	const struct brain_ticket *t = brain_ticket_find(c->brain, line, ticket);
 
-	if (t == NULL)
+	if (t == NULL || t->is_kept)
 		return false;
 	ret_w->tenant = str_from(t->who.tenant);
 	ret_w->user = str_from(t->who.user);
@@ -212,6 +212,52 @@ left(struct brain *b, const struct ask_line *line, struct ask_msg *m)
 		turn->line = NULL;
 }
 
+/* Of a sandbox that is there, whatever it does now.  ST_NOT_FOUND: it was ended meanwhile. */
+static enum status
+keep_one(struct brain *b, const struct ask_line *line, uint64_t number, struct str id)
+{
+	CLEANUP(arena_done) struct arena a;
+	struct brain_ticket t = { .line = line,
+				  .number = number,
+				  .is_kept = true,
+				  .began_s = brain_now_s() };
+	struct brain_sandbox box;
+	enum status st;
+
+	arena_init(&a, PAGE_ARENA);
+	st = brain_store_find_any(b->store, id, &a, &box);
+	if (st == ST_OK && (box.state == BRAIN_GONE || box.owner.user.n == 0))
+		st = ST_NOT_FOUND;
+	if (st != ST_OK)
+		return st;
+	memcpy(t.id, box.id.p, num_min(box.id.n, BRAIN_ID));
+	st = brain_ticket_add(b, &t);
+	if (st == ST_OK)
+		brain_used(b, &box);
+	return st;
+}
+
+static void
+kept(struct brain *b, const struct ask_line *line, struct ask_msg *m)
+{
+	struct wire w = wire_from(m->body);
+	enum status st = ST_OK;
+	size_t n = 0;
+
+	while (st == ST_OK && w.rest.n > 0) {
+		uint64_t number = wire_u64(&w);
+		struct str id = wire_str(&w);
+
+		st = w.is_bad ? ST_BAD_MESSAGE : keep_one(b, line, number, id);
+		n += st == ST_OK;
+		if (st == ST_NOT_FOUND)
+			st = ST_OK;
+	}
+	if (st != ST_OK)
+		log_error(&b->control->role.log, "KEPT: %s", status_code(st));
+	log_info(&b->control->role.log, "a worker holds %zu requests of before", n);
+}
+
 static void
 place(struct brain *b, struct ask_line *line, struct ask_msg *m)
 {
@@ -233,6 +279,8 @@ brain_heard(struct brain *b, struct ask_line *line, struct ask_msg *m)
 		left(b, line, m);
 	else if (m->ask == ASK_CONTEXT)
 		brain_context_heard(b, line, m);
+	else if (m->ask == ASK_KEPT)
+		kept(b, line, m);
 	else if (m->ask == ASK_HOLD || m->ask == ASK_HOLD_CALL)
 		approvals_heard(b->control, line, m);
 }
@@ -263,7 +311,8 @@ tick(void *ctx)
 	struct brain *b = ctx;
 
 	brain_spans_look(b);
-	brain_idle(b);
+	if (b->ticks >= BRAIN_GRACE_TICKS)
+		brain_idle(b);
 	brain_pool(b);
 	if (b->ticks++ % BRAIN_ROUND_TICKS == 0) {
 		brain_reconcile(b);

@@ -42,6 +42,7 @@ enum {
 	BRAIN_ENDPOINT_S = 60,    /* an endpoint is asked for again after this */
 	BRAIN_TICK_MS = 1000,
 	BRAIN_ROUND_TICKS = 60, /* between looks at what servers have */
+	BRAIN_GRACE_TICKS = 3,  /* workers tell meanwhile what they still hold */
 	BRAIN_DOWN_MS =
 		5000, /* a server that didn't answer is asked last for so long */
 };
@@ -82,7 +83,7 @@ enum status brain_open(struct control *c) MUSTCHECK;
 void brain_close(struct brain *b); /* NULL is fine; nobody is answered */
 /* PLACE, when there is no brain: refused. */
 void brain_unserved(struct control *c, struct ask_line *line, struct ask_msg *m);
-/* PLACE, LEFT, HOLD. */
+/* PLACE, LEFT, KEPT, HOLD. */
 void brain_heard(struct brain *b, struct ask_line *line, struct ask_msg *m);
 /* A worker is gone: before its line is freed. */
 void brain_line_lost(struct brain *b, const struct ask_line *line);
@@ -94,6 +95,7 @@ struct brain_ticket {
 	uint64_t number;
 	char id[BRAIN_ID + 1];
 	struct principal who;
+	bool is_kept; /* KEPT: of a control before us, so `who` is not known */
 	uint64_t began_s;
 };
 

@@ -18,8 +18,8 @@ line_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 	struct control *c = ctx;
 
 	bool is_exec = m->ask == ASK_PLACE || m->ask == ASK_LEFT ||
-		       m->ask == ASK_CONTEXT || m->ask == ASK_HOLD ||
-		       m->ask == ASK_HOLD_CALL;
+		       m->ask == ASK_KEPT || m->ask == ASK_CONTEXT ||
+		       m->ask == ASK_HOLD || m->ask == ASK_HOLD_CALL;
 
 	if (m->ask == ASK_WHO)
 		token_heard(c, line, m);

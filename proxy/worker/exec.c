@@ -55,6 +55,7 @@ exec_of(struct turn *t)
 		return NULL;
 	e->t = t;
 	e->own = own_of(t);
+	list_init(&e->link);
 	e->is_tls = t->is_https;
 	struct str target = t->request->target;
 	e->path = str_cut(&target, '?'); /* what is behind may be a secret */

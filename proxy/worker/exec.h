@@ -47,6 +47,9 @@ bool exec_interim(struct turn *t, struct head *h) MUSTCHECK;
 /* The answer was begun before the endpoint's came. */
 bool exec_is_streaming(const struct turn *t);
 
+/* There is another control: it is told what the one before gave routes for. */
+void exec_keep(struct worker *w);
+
 void exec_tick(struct turn *t);
 /* In place of turn_refuse(). */
 void exec_refuse(struct turn *t, enum status why);

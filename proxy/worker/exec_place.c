@@ -105,6 +105,7 @@ routed(struct exec *e)
 	enum status st;
 
 	e->is_ticket_open = true;
+	list_append(&t->c->w->routed, &e->link);
 	st = take_route(e);
 	if (st == ST_OK)
 		st = judge_again(e);
@@ -279,12 +280,50 @@ exec_leave(struct exec *e)
 		ask_cancel(e->line, e->seq);
 	e->seq = 0;
 	e->is_ticket_open = false;
+	list_remove(&e->link);
 	if (!is_owed || w->control == NULL || w->control != e->line)
 		return;
 	buf_init(&b, 8);
 	buf_put_u64(&b, e->ticket);
 	if (b.st == ST_OK)
 		(void)!ask_tell(w->control, ASK_LEFT, str_of(b.p, b.len), NULL, 0);
+}
+
+/* As many as one message holds; true: there are more. */
+static bool
+keep_some(struct worker *w, struct buf *b)
+{
+	list_each (it, &w->routed) {
+		struct exec *e = LIST_OF(it, struct exec, link);
+
+		/* What still waits for a word of the other one is refused in a moment. */
+		if (e->line == w->control || e->seq != 0)
+			continue;
+		if (ask_rule(ASK_KEPT)->size - b->len < 8 + 2 + e->placed.sandbox.n)
+			return true;
+		buf_put_u64(b, e->ticket);
+		wire_put_str(b, e->placed.sandbox);
+		e->line = w->control;
+	}
+	return false;
+}
+
+void
+exec_keep(struct worker *w)
+{
+	bool has_more = true;
+
+	while (has_more) {
+		CLEANUP(buf_done) struct buf b = { 0 };
+		struct str body;
+
+		buf_init(&b, ask_rule(ASK_KEPT)->size);
+		has_more = keep_some(w, &b);
+		if (b.len > 0 &&
+		    (buf_finish(&b, &body) != ST_OK ||
+		     ask_tell(w->control, ASK_KEPT, body, NULL, 0) != ST_OK))
+			log_error(&w->role.log, "control isn't told what is held");
+	}
 }
 
 enum status

@@ -46,7 +46,8 @@ struct exec {
 
 	uint64_t ticket; /* 0: none */
 	bool is_ticket_open;
-	struct ask_line *line;      /* that was asked last */
+	struct list link;           /* worker->routed, while it is */
+	struct ask_line *line;      /* that was asked last, or knows of it */
 	uint32_t seq;               /* of what is being asked; 0: nothing */
 	struct place_answer placed; /* its texts are the arena's */
 	struct str answer; /* the body of PLACE_ANSWER, in a buffer of its own */

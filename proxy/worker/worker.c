@@ -8,6 +8,7 @@
 #include "proxy/worker/conn.h"
 #include "proxy/worker/deny.h"
 #include "proxy/worker/door.h"
+#include "proxy/worker/exec.h"
 #include "proxy/worker/lane.h"
 #include "proxy/worker/mint.h"
 #include "proxy/worker/pool.h"
@@ -128,7 +129,10 @@ given_line(struct worker *w, uint32_t index, struct str text, struct ask_msg *m)
 		return ST_BAD_MESSAGE;
 	/* An older line ends by itself, with the process at its other end: on_lost().
 	 */
-	return ask_line_new(w->loop, &end, NULL, on_lost, w, slot);
+	enum status st = ask_line_new(w->loop, &end, NULL, on_lost, w, slot);
+	if (st == ST_OK && index == ROLE_CONTROL)
+		exec_keep(w);
+	return st;
 }
 
 static enum status
@@ -364,6 +368,7 @@ worker_init(struct worker *w, struct role_hooks *hooks)
 	list_init(&w->doors);
 	list_init(&w->conns);
 	list_init(&w->lane_lines);
+	list_init(&w->routed);
 	limits_init(&w->limits);
 	w->space = malloc(WORKER_SPACE);
 	st = w->space == NULL ? ST_NOMEM : loop_new(&w->loop);

@@ -35,6 +35,7 @@ struct worker {
 	struct list lane_lines; /* to connector processes, lane.h */
 	struct ask_rate rejoin; /* how often super is asked for another of those */
 	uint64_t tickets;       /* of requests to control, the last one */
+	struct list routed;     /* struct exec: those with an open ticket */
 	size_t exec_gathered;   /* bytes of their bodies that are held */
 	struct limits limits;
 	struct pool *pool;

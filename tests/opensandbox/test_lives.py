@@ -1,12 +1,15 @@
 """Lives of sandboxes through a whole gateway: ready ones, sleep and waking, and what happens when
 control dies in the middle."""
+import datetime
 import os
 import signal
+import sqlite3
 import threading
 import time
 
 import pytest
 from front import IMAGE
+from raw import PROXY, Raw
 
 ENTRY = ["tail", "-f", "/dev/null"]
 WARM = [{"name": "py", "tier": "standard", "size": 2, "image": IMAGE, "entrypoint": ENTRY,
@@ -83,6 +86,46 @@ def test_a_session_keeps_its_sandbox_when_control_dies(lives):
     assert other["id"] != made["id"]
     assert one.ask("DELETE", f"/v1/sandboxes/{made['id']}")[0] == 204
     assert one.ask("DELETE", f"/v1/sandboxes/{other['id']}", key=bob)[0] == 204
+
+
+class Endless:
+    """A command that says something when it is told to."""
+
+    def __init__(self):
+        self.go = threading.Event()
+
+    def __call__(self, stream):
+        stream.start("endless-1")
+        self.go.wait(60)
+        stream.finish(0)
+
+
+def test_a_long_stream_keeps_its_sandbox_also_when_control_dies(lives):
+    one = lives(idle_after="1s")
+    _, made, _ = one.create()
+    box, play = next(iter(one.standard.sandboxes.values())), Endless()
+    box.execd.scripts["endless"] = play
+    with sqlite3.connect(one.gate.state / "control" / "exec.db") as db:  # its last quarter
+        db.execute("UPDATE sandboxes SET expires_s = ?", (int(time.time()) + 100,))
+    db.close()
+    with Raw(one) as link:
+        link.send("POST", PROXY.format(made["id"]) + "/command", {"command": "endless"})
+        assert link.head()[0] == 200 and link.event()["type"] == "init"
+        until(lambda: box.expires.timestamp() > time.time() + 590)
+        told = one.ask("GET", f"/v1/sandboxes/{made['id']}")[1]["expiresAt"]
+        assert abs(datetime.datetime.fromisoformat(told.replace("Z", "+00:00")).timestamp() - time.time() - 600) < 10
+        before = one.gate.pids()["control"]
+        os.kill(before, signal.SIGKILL)
+        until(lambda: one.gate.pids().get("control", before) != before)
+        end = time.monotonic() + 5.5  # three seconds until sleep is thought of, and the one that is slept after
+        while time.monotonic() < end:
+            assert box.state == "Running"
+            time.sleep(0.1)
+        play.go.set()
+        while link.event()["type"] != "execution_complete":
+            pass
+    until(lambda: box.state == "Paused")
+    assert one.ask("DELETE", f"/v1/sandboxes/{made['id']}")[0] == 204
 
 
 def test_a_policy_is_the_sandboxs_own_and_plain_text_says_what_is_wrong(lives):
