@@ -5,6 +5,7 @@
 
 #include "proxy/base/clock.h"
 #include "proxy/base/enc.h"
+#include "proxy/control/principal.h"
 
 uint64_t
 brain_now_s(void)
@@ -117,25 +118,33 @@ enum status
 brain_ticket_add(struct brain *b, const struct brain_ticket *t)
 {
 	const struct ticket_key key = { t->line, t->number };
+	struct brain_share *share;
 	struct brain_ticket *mine;
 	enum status st;
 
 	if (b->by_number.len >= BRAIN_TICKETS)
-		return ST_LIMIT_CONNECTIONS;
+		return ST_LIMIT_TURNS;
 	if (find_ticket(b, t->line, t->number) != NULL)
 		return ST_BAD_MESSAGE;
-	mine = malloc(sizeof *mine);
+	share = brain_share(b, &t->who);
+	mine = share == NULL ? NULL : malloc(sizeof *mine);
 	if (mine == NULL)
-		return ST_NOMEM;
-	st = map_put(&b->by_number, str_of(&key, sizeof key), mine);
+		st = ST_NOMEM;
+	else if (share->tickets >= BRAIN_USER_TICKETS)
+		st = ST_LIMIT_USER;
+	else
+		st = map_put(&b->by_number, str_of(&key, sizeof key), mine);
 	if (st == ST_OK)
 		st = busy_more(b, str_from(t->id));
 	if (st != ST_OK) {
 		(void)map_take(&b->by_number, str_of(&key, sizeof key));
 		free(mine);
+		brain_share_drop(b, share);
 		return st;
 	}
 	*mine = *t;
+	mine->share = share;
+	share->tickets++;
 	list_append(&b->tickets, &mine->link);
 	return ST_OK;
 }
@@ -148,6 +157,8 @@ ticket_end(struct brain *b, struct brain_ticket *t)
 	list_remove(&t->link);
 	(void)map_take(&b->by_number, str_of(&key, sizeof key));
 	busy_less(b, str_from(t->id), t->began_s);
+	t->share->tickets--;
+	brain_share_drop(b, t->share);
 	free(t);
 }
 
@@ -222,6 +233,7 @@ keep_one(struct brain *b, const struct ask_line *line, uint64_t number, struct s
 				  .is_kept = true,
 				  .began_s = brain_now_s() };
 	struct brain_sandbox box;
+	struct str user;
 	enum status st;
 
 	arena_init(&a, PAGE_ARENA);
@@ -231,7 +243,12 @@ keep_one(struct brain *b, const struct ask_line *line, uint64_t number, struct s
 	if (st != ST_OK)
 		return st;
 	memcpy(t.id, box.id.p, num_min(box.id.n, BRAIN_ID));
-	st = brain_ticket_add(b, &t);
+	user = str_cut(&box.owner.user, '/');
+	st = principal_set(t.who.tenant, box.owner.tenant);
+	if (st == ST_OK)
+		st = principal_set(t.who.user, user);
+	if (st == ST_OK)
+		st = brain_ticket_add(b, &t);
 	if (st == ST_OK)
 		brain_used(b, &box);
 	return st;
@@ -351,6 +368,7 @@ brain_open(struct control *c)
 	list_init(&b->turns);
 	list_init(&b->tickets);
 	map_init(&b->by_number, BRAIN_TICKETS);
+	map_init(&b->shares, BRAIN_TURNS + BRAIN_TICKETS);
 	map_init(&b->jobs, BRAIN_JOBS);
 	map_init(&b->busy, BRAIN_TICKETS);
 	map_init(&b->endpoints, BRAIN_ENDPOINTS);
@@ -399,6 +417,7 @@ brain_close(struct brain *b)
 	brain_contexts_close(b);
 	brain_down_close(b);
 	map_done(&b->by_number);
+	map_done(&b->shares);
 	map_done(&b->busy);
 	map_done(&b->jobs);
 	approvals_close(b->control->approvals);

@@ -33,6 +33,8 @@ enum {
 	BRAIN_TURNS = 4096, /* open at a time */
 	BRAIN_JOBS = 1024,  /* the same */
 	BRAIN_TICKETS = 65536,
+	BRAIN_USER_TURNS = BRAIN_TURNS / 4, /* of one user */
+	BRAIN_USER_TICKETS = BRAIN_TICKETS / 4,
 	BRAIN_ENDPOINTS = 4096, /* remembered */
 	BRAIN_ARENA = 16 << 20,
 	BRAIN_SERVERS = 256,
@@ -60,6 +62,7 @@ struct brain {
 	struct list turns, tickets;
 	size_t turns_n;
 	struct map by_number; /* (line, number) -> struct brain_ticket */
+	struct map shares;    /* (tenant, user) -> struct brain_share */
 	struct map jobs;      /* our id -> struct brain_job */
 	struct map busy;      /* our id -> struct brain_busy */
 	struct map endpoints; /* our id -> struct brain_endpoints */
@@ -88,6 +91,17 @@ void brain_heard(struct brain *b, struct ask_line *line, struct ask_msg *m);
 /* A worker is gone: before its line is freed. */
 void brain_line_lost(struct brain *b, const struct ask_line *line);
 
+/* brain_share.c: of one user, while there is anything.  Whose key or token it is counts, not
+ * on whose behalf it came: that is the caller's word. */
+struct brain_share {
+	struct principal who; /* tenant and user count */
+	size_t turns, tickets;
+};
+/* Made if need be; NULL: no memory. */
+struct brain_share *brain_share(struct brain *b, const struct principal *who);
+/* Freed, if nothing is under way any more. */
+void brain_share_drop(struct brain *b, struct brain_share *s);
+
 /* Of an answered PLACE_ROUTE, until LEFT. */
 struct brain_ticket {
 	struct list link;
@@ -95,7 +109,8 @@ struct brain_ticket {
 	uint64_t number;
 	char id[BRAIN_ID + 1];
 	struct principal who;
-	bool is_kept; /* KEPT: of a control before us, so `who` is not known */
+	bool is_kept; /* KEPT: of a control before us; of `who` only the user is known */
+	struct brain_share *share;
 	uint64_t began_s;
 };
 
@@ -128,8 +143,9 @@ struct brain_turn {
 	struct place_wish wish; /* views into the arena */
 	struct keys_wait keys;
 	struct principal who;
-	struct brain_owner owner; /* views into who */
-	struct brain_sandbox box; /* what the route names */
+	struct brain_share *share; /* NULL: who it is isn't known yet */
+	struct brain_owner owner;  /* views into who */
+	struct brain_sandbox box;  /* what the route names */
 	struct call *call;
 	brain_got_fn got; /* that call's */
 	struct brain_wait wait;

@@ -115,12 +115,23 @@ told(struct brain_turn *t)
 	return brain_row(t);
 }
 
+static enum status
+take_share(struct brain_turn *t)
+{
+	t->share = brain_share(t->brain, &t->who);
+	if (t->share == NULL)
+		return ST_NOMEM;
+	return ++t->share->turns > BRAIN_USER_TURNS ? ST_LIMIT_USER : ST_OK;
+}
+
 static void
 dispatch(struct brain_turn *t)
 {
 	struct op op = op_of((enum exec_op)t->wish.op);
 	enum status st = principal_may(&t->who, (enum exec_op)t->wish.op);
 
+	if (st == ST_OK)
+		st = take_share(t);
 	t->owner =
 		(struct brain_owner){ str_from(t->who.tenant), str_from(t->who.owner) };
 	if (st != ST_OK)

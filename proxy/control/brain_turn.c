@@ -27,6 +27,11 @@ turn_end(struct brain_turn *t)
 
 	list_remove(&t->link);
 	b->turns_n--;
+	if (t->share != NULL) {
+		t->share->turns--;
+		brain_share_drop(b, t->share);
+	}
+	t->share = NULL;
 	keys_unwait(&t->keys);
 	brain_unwait(&t->wait);
 	if (t->approval != NULL)
@@ -80,13 +85,13 @@ enum status
 brain_turn_new(struct brain *b, struct ask_line *line, struct ask_msg *m,
 	       struct brain_turn **ret_t)
 {
-	struct brain_turn *t = b->turns_n < BRAIN_TURNS ? calloc(1, sizeof *t) : NULL;
+	bool is_full = b->turns_n >= BRAIN_TURNS;
+	struct brain_turn *t = is_full ? NULL : calloc(1, sizeof *t);
 	struct str raw;
-	enum status st;
+	enum status st = is_full ? ST_LIMIT_TURNS : ST_NOMEM;
 
 	if (t == NULL)
-		return refuse_at_once(line, m->seq, ST_NOMEM) == ST_OK ? ST_NOMEM
-								       : ST_END;
+		return refuse_at_once(line, m->seq, st) == ST_OK ? st : ST_END;
 	t->fd = -1;
 	arena_init(&t->arena, BRAIN_ARENA);
 	raw = arena_copy(&t->arena, m->body);

@@ -1,5 +1,6 @@
 /* What happens to sandboxes without anybody asking: sleep, end, comparison with servers, and
  * those that are kept ready. */
+#include "proxy/control/principal.h"
 #include "tests/unit/brain_world.h"
 
 static void
@@ -152,6 +153,98 @@ a_server_that_does_not_renew_is_asked_later_again(void **state)
 	assert_int_equal(w->calls_n, calls + 1);
 	assert_int_equal(end_of(w, id), soon);
 	free(id);
+}
+
+static void
+keep_told(struct world *w, uint64_t number, const char *id)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	buf_init(&b, 64);
+	buf_put_u64(&b, number);
+	wire_put_str(&b, str_from(id));
+	assert_int_equal(ask_tell(w->worker, ASK_KEPT, str_of(b.p, b.len), NULL, 0),
+			 ST_OK);
+	world_run(w);
+}
+
+/* A control that was started anew knows of no request. */
+static void
+what_a_worker_still_holds_is_busy(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+
+	backdate(w, "used_s", id, brain_now_s() - 700);
+	backdate(w, "expires_s", id, brain_now_s() + 100);
+	keep_told(w, 77, id);
+	assert_int_equal(brain_busy(w->c.brain, str_from(id)), 1);
+	assert_in_range(end_of(w, id), brain_now_s() + 590, brain_now_s() + 600);
+	look(w);
+	assert_int_equal(state_of(w, id), BRAIN_RUNNING);
+	world_left(w, 77);
+	backdate(w, "used_s", id, brain_now_s() - 700);
+	look(w);
+	assert_int_equal(state_of(w, id), BRAIN_PAUSED);
+	/* Of what is gone, or never was, nothing is kept. */
+	(void)world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_KILL, id, ""));
+	keep_told(w, 78, id);
+	keep_told(w, 79, "sb-never");
+	assert_null(brain_ticket_find(w->c.brain, w->c.lines[1], 78));
+	assert_int_equal(w->c.brain->by_number.len, 0);
+	assert_int_equal(w->c.brain->shares.len, 0);
+	free(id);
+}
+
+static struct brain_share *
+share_of(struct world *w, const char *user)
+{
+	struct principal who = { .tenant = "blue" };
+
+	assert_int_equal(principal_set(who.user, str_from(user)), ST_OK);
+	return brain_share(w->c.brain, &who);
+}
+
+static void
+one_user_takes_neither_all_turns_nor_all_tickets(void **state)
+{
+	struct world *w = *state;
+	char *hers = world_create(w, ALICE), *his = world_create(w, BOB);
+	struct place_wish ping = wish_of(ALICE, EXEC_OP_PING, hers, "");
+	struct fake_answer *held;
+
+	ping.port = 44772;
+	w->is_held = true;
+	held = world_begin(w, wish_of(ALICE, EXEC_OP_SANDBOX_GET, hers, ""));
+	world_run(w);
+	assert_int_equal(share_of(w, "alice")->turns, 1);
+	share_of(w, "alice")->turns += BRAIN_USER_TURNS - 1;
+	w->is_held = false;
+	struct fake_answer *more = world_begin(w, ping);
+	struct fake_answer *other =
+		world_begin(w, wish_of(BOB, EXEC_OP_SANDBOX_GET, his, ""));
+	world_run(w);
+	assert_int_equal(more->a.kind, PLACE_REFUSE);
+	assert_int_equal(more->a.st, ST_LIMIT_USER);
+	assert_int_equal(other->a.http, 200);
+	assert_int_equal(held->a.http, 200);
+	share_of(w, "alice")->turns -= BRAIN_USER_TURNS - 1;
+	/* Tickets. */
+	held = world_ask(w, ping);
+	assert_int_equal(held->a.kind, PLACE_ROUTE);
+	assert_int_equal(share_of(w, "alice")->tickets, 1);
+	share_of(w, "alice")->tickets = BRAIN_USER_TICKETS;
+	assert_int_equal(world_ask(w, ping)->a.st, ST_LIMIT_USER);
+	ping.key = STR(BOB);
+	ping.sandbox = str_from(his);
+	more = world_ask(w, ping);
+	assert_int_equal(more->a.kind, PLACE_ROUTE);
+	share_of(w, "alice")->tickets = 1;
+	world_left(w, held->ticket);
+	world_left(w, more->ticket);
+	assert_int_equal(w->c.brain->shares.len, 0);
+	free(hers);
+	free(his);
 }
 
 static void
@@ -412,6 +505,8 @@ main(void)
 		WITH_WORLD(what_is_used_in_its_last_quarter_lives_as_long_again),
 		WITH_WORLD(a_request_that_takes_long_renews_again_and_again),
 		WITH_WORLD(a_server_that_does_not_renew_is_asked_later_again),
+		WITH_WORLD(what_a_worker_still_holds_is_busy),
+		WITH_WORLD(one_user_takes_neither_all_turns_nor_all_tickets),
 		WITH_WORLD(what_sleeps_too_long_is_ended),
 		WITH_WORLD(a_server_that_cannot_pause_is_not_asked_each_second),
 		WITH_WORLD(what_another_hand_did_is_seen),
