@@ -13,6 +13,15 @@ brain_now_s(void)
 	return clock_wall_us() / 1000000;
 }
 
+uint64_t
+brain_end_capped(const struct brain *b, uint64_t expires_s)
+{
+	const struct image *im = b->control->role.image;
+	uint64_t max = image_number(im, OPT_EXEC_MAX_TIMEOUT) / 1000;
+
+	return num_min(expires_s, brain_now_s() + max);
+}
+
 enum { PAGE_ARENA = 1 << 20 };
 
 /* One page; what comes out is the last one's id.  False: that was all. */

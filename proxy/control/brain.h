@@ -120,6 +120,8 @@ enum status brain_ticket_add(struct brain *b, const struct brain_ticket *t) MUST
 /* How many tickets of it are open: none may be paused or expire that has some. */
 size_t brain_busy(const struct brain *b, struct str id);
 uint64_t brain_now_s(void);
+/* What a server says of when a sandbox ends, and no more than is allowed; 0 stays 0. */
+uint64_t brain_end_capped(const struct brain *b, uint64_t expires_s);
 /* Every sandbox in one of these states (bits), short as rows of walks are. */
 typedef void (*brain_each_fn)(struct brain *b, const struct brain_sandbox *box);
 void brain_each(struct brain *b, unsigned states, brain_each_fn fn);
@@ -148,6 +150,7 @@ struct brain_turn {
 	struct brain_sandbox box;  /* what the route names */
 	struct call *call;
 	brain_got_fn got; /* that call's */
+	uint64_t asked_s; /* when it began */
 	struct brain_wait wait;
 	brain_turn_fn again; /* when the job that it waits for has ended */
 	unsigned looks;
@@ -325,6 +328,11 @@ json_t *brain_view(const struct brain_sandbox *box, const json_t *said);
 const char *brain_view_state(enum brain_state st); /* "Running" */
 /* Takes over what a server says about the state.  True: box->state is another one now. */
 bool brain_view_take(struct brain *b, struct brain_sandbox *box, const json_t *said);
+/* The same of an answer to a question of that second, unless it may be about what was before:
+ * a job runs, or the sandbox was put to sleep, woken or used since.  box: as the store has it
+ * now. */
+bool brain_view_hear(struct brain *b, struct brain_sandbox *box, const json_t *said,
+		     uint64_t asked_s);
 /* Labels of ours, the operator's and the caller's, for a server. */
 json_t *brain_labels(const struct brain_turn *t, struct str id, enum exec_tier tier);
 bool brain_labels_forced(json_t *labels, const struct image *im);

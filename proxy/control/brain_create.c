@@ -6,10 +6,7 @@
 #include "proxy/control/brain_label.h"
 #include "proxy/control/brain_policy.h"
 
-/* SLACK_S: of a time that is long enough. */
-enum { IDEMPOTENCY_S = 24 * 3600, CLAIMS = 3, SLACK_S = 5 };
-
-static void claim(struct brain_turn *t);
+enum { IDEMPOTENCY_S = 24 * 3600, CLAIMS = 3 };
 
 static void
 create_done(void *state)
@@ -34,8 +31,8 @@ making_over(struct brain_turn *t)
 
 /* Answers. */
 
-static void
-answer_made(struct brain_turn *t, const json_t *said)
+void
+create_answer(struct brain_turn *t, const json_t *said)
 {
 	const struct create *c = t->state;
 	json_t *view = brain_view(&t->box, said);
@@ -81,7 +78,7 @@ bound(void *ctx, enum status st, const struct call_got *got)
 
 	(void)st; /* it reaches nothing until it is: it is tried again */
 	(void)got;
-	answer_made(t, c->said);
+	create_answer(t, c->said);
 }
 
 static void
@@ -99,7 +96,7 @@ bind_made(struct brain_turn *t, json_t *said)
 	if (st != ST_END)
 		log_error(&t->brain->control->role.log, "%.*s has no way out yet: %s",
 			  STR_ARG(t->box.id), status_code(st));
-	answer_made(t, c->said);
+	create_answer(t, c->said);
 }
 
 /* Made by a server. */
@@ -127,6 +124,29 @@ end_it(struct brain_turn *t)
 			  status_code(st));
 }
 
+/* Ended by its owner while it was made: the job finds what it is.  Else the server gave an id
+ * that is another sandbox's already, which nothing may be done to. */
+static void
+not_made(struct brain_turn *t, enum status st)
+{
+	CLEANUP(arena_done) struct arena a;
+	struct brain_sandbox row;
+	bool is_there;
+
+	arena_init(&a, BRAIN_ARENA);
+	is_there = st == ST_CONFLICT &&
+		   brain_store_find_any(t->brain->store, t->box.id, &a, &row) == ST_OK;
+	if (is_there && row.state >= BRAIN_KILLING) {
+		end_it(t);
+		brain_refuse(t, ST_CONFLICT, STR("it was ended while it was made"));
+	} else if (is_there) {
+		create_fail(t, ST_UPSTREAM_BAD,
+			    "the server gave an id that another sandbox has");
+	} else {
+		create_fail(t, st, "");
+	}
+}
+
 static void
 made(struct brain_turn *t, json_t *said)
 {
@@ -138,20 +158,17 @@ made(struct brain_turn *t, json_t *said)
 
 	if (!brain_time_read(brain_json_text(said, "expiresAt"), &expires_s))
 		expires_s = 0;
+	expires_s = brain_end_capped(b, expires_s);
 	if (brain_json_is_id(upstream))
 		st = brain_store_made(b->store, t->box.id, t->box.server, upstream,
 				      expires_s);
-	if (st == ST_CONFLICT) {
-		/* Its owner ended it while it was made: the job finds what it is. */
-		end_it(t);
-		brain_refuse(t, ST_CONFLICT, STR("it was ended while it was made"));
-		return;
-	}
 	if (st != ST_OK) {
-		create_fail(t, st, "");
+		not_made(t, st);
 		return;
 	}
 	t->box.upstream = upstream;
+	if (expires_s > 0)
+		t->box.expires_s = expires_s;
 	t->box.state = BRAIN_RUNNING;
 	t->box.cost.create_ms = loop_now_ms(b->control->loop) - c->since_ms;
 	if (brain_store_cost(b->store, t->box.id, &t->box.cost) != ST_OK)
@@ -227,123 +244,6 @@ create_make(struct brain_turn *t)
 
 /* What a claim gave. */
 
-static void
-extended(struct brain_turn *t, const struct call_got *got)
-{
-	struct create *c = t->state;
-	json_t *said = NULL;
-	uint64_t expires_s = 0;
-
-	brain_server_told(t->brain, t->box.server, got);
-	if (brain_got_object(got, &said) &&
-	    brain_time_read(brain_json_text(said, "expiresAt"), &expires_s) &&
-	    brain_store_expires(t->brain->store, t->box.id, expires_s) == ST_OK)
-		(void)json_object_set(c->said, "expiresAt",
-				      json_object_get(said, "expiresAt"));
-	json_decref(said);
-	/* If not, it lives as long as it did, which the answer says. */
-	answer_made(t, c->said);
-}
-
-/* Whoever asks for a sandbox of ten minutes doesn't get what is left of another's. */
-static void
-extend(struct brain_turn *t)
-{
-	struct create *c = t->state;
-	uint64_t until_s = brain_now_s() + t->request.timeout_s;
-	struct brain_call w = { .server = t->box.server, .method = "POST" };
-	json_t *body;
-
-	if (t->box.expires_s == 0 || t->box.expires_s + SLACK_S >= until_s) {
-		answer_made(t, c->said);
-		return;
-	}
-	body = json_object();
-	(void)json_object_set_new(body, "expiresAt", brain_time_json(until_s));
-	w.target = brain_target(&t->arena, t->box.upstream, "/renew-expiration");
-	w.body = brain_dump(&t->arena, body);
-	json_decref(body);
-	brain_call(t, &w, extended);
-}
-
-static void
-look_told(struct brain_turn *t, const struct call_got *got)
-{
-	struct create *c = t->state;
-	json_t *said = NULL;
-
-	brain_server_told(t->brain, t->box.server, got);
-	if (brain_got_object(got, &said)) {
-		json_decref(c->said);
-		c->said = said;
-		extend(t);
-	} else if (got->st == ST_OK && got->http == 404) {
-		enum status st =
-			brain_store_gone(t->brain->store, t->box.id, brain_now_s());
-
-		brain_forget(t->brain, t->box.id);
-		if (st == ST_OK)
-			claim(t);
-		else
-			brain_refuse(t, st, STR(""));
-	} else {
-		brain_answer_unread(t, got);
-	}
-}
-
-static void existing(struct brain_turn *t);
-
-static void
-existing_again(struct brain_turn *t)
-{
-	enum status st = brain_store_find(t->brain->store, &t->owner, t->box.id,
-					  &t->arena, &t->box);
-
-	if (st == ST_NOT_FOUND)
-		claim(t);
-	else if (st != ST_OK)
-		brain_refuse(t, st, STR(""));
-	else
-		existing(t);
-}
-
-/* The owner's own, whatever it does now. */
-static void
-existing(struct brain_turn *t)
-{
-	struct brain_call w = { .server = t->box.server,
-				.method = "GET",
-				.target =
-					brain_target(&t->arena, t->box.upstream, "") };
-
-	if (brain_turn_wait(t, existing_again))
-		return;
-	switch (t->box.state) {
-	case BRAIN_PENDING:
-		answer_made(t, NULL);
-		return;
-	case BRAIN_RUNNING:
-		brain_call(t, &w, look_told);
-		return;
-	case BRAIN_PAUSED:
-	case BRAIN_SNAPSHOT:
-		brain_turn_job(t, BRAIN_RESUME, existing_again);
-		return;
-	case BRAIN_FAILED:
-	case BRAIN_KILLING:
-		claim(t);
-		return;
-	case BRAIN_PLACING:
-		brain_refuse(t, ST_SANDBOX_PENDING,
-			     STR("an earlier create isn't over"));
-		return;
-	case BRAIN_GONE:
-	case BRAIN_STATES:
-		break;
-	}
-	brain_refuse(t, ST_CONFLICT, STR("what this Idempotency-Key made is gone"));
-}
-
 /* Ready at once: its labels and its time are set behind the answer. */
 static void
 warm(struct brain_turn *t)
@@ -404,7 +304,7 @@ claimed(struct brain_turn *t, enum brain_claimed how)
 			     ? ST_OK
 			     : brain_rebind_given(t->brain, &t->box, c->kept_policy);
 		if (st == ST_OK)
-			existing(t);
+			create_existing(t);
 		else
 			brain_refuse(t, st, STR(""));
 		return;
@@ -423,8 +323,8 @@ claimed(struct brain_turn *t, enum brain_claimed how)
 		create_make(t);
 }
 
-static void
-claim(struct brain_turn *t)
+void
+create_claim(struct brain_turn *t)
 {
 	struct create *c = t->state;
 	struct brain_pair pairs[LABELS_MAX];
@@ -490,7 +390,7 @@ brain_create(struct brain_turn *t)
 	buf_init(&why, 512);
 	st = create_wish(t, c, &why);
 	if (st == ST_OK)
-		claim(t);
+		create_claim(t);
 	else
 		brain_refuse(t, st, str_of(why.p, why.len));
 }

@@ -2,7 +2,7 @@
 #define PROXY_CONTROL_BRAIN_CREATE_IN_H
 /*
  * brain_create_in: a create from inside: brain_wish.c finds out what is wanted and where it
- * may be, brain_create.c claims and makes it.
+ * may be, brain_create.c claims and makes it, brain_existing.c gives one that is there.
  */
 #include "proxy/control/brain.h"
 
@@ -32,9 +32,15 @@ enum status create_hash(struct str body, uint8_t ret_hash[32]) MUSTCHECK;
 
 /* brain_create.c: the servers are asked, one after the other. */
 void create_make(struct brain_turn *t);
+void create_claim(struct brain_turn *t); /* perhaps again: what it gave is no more */
+/* said: what its server said of t->box, or NULL. */
+void create_answer(struct brain_turn *t, const json_t *said);
 void create_set_failed(struct brain_turn *t);
 /* The row says so, others look again, and the turn ends. */
 void create_fail(struct brain_turn *t, enum status st, const char *why);
+
+/* brain_existing.c */
+void create_existing(struct brain_turn *t);
 
 /* brain_hold.c */
 void create_hold(struct brain_turn *t);

@@ -188,34 +188,26 @@ settle(struct brain *b, const struct brain_sandbox *box, uint64_t now)
 }
 
 static void
-rest(struct brain *b, struct arena *a, uint64_t now)
+rest(struct brain *b, const struct brain_sandbox *box)
 {
-	const unsigned states = BRAIN_BIT(BRAIN_PLACING) | BRAIN_BIT(BRAIN_KILLING) |
-				BRAIN_BIT(BRAIN_FAILED);
-	struct brain_sandboxes found;
+	uint64_t now = brain_now_s();
 
-	if (brain_store_walk(b->store, states, STR(""), a, &found) != ST_OK)
-		return;
-	for (size_t i = 0; i < found.n; i++) {
-		const struct brain_sandbox *box = &found.of[i];
-
-		if (box->state == BRAIN_PLACING)
-			settle(b, box, now);
-		else if (box->state == BRAIN_KILLING || box->created_s + FAILED_S < now)
-			(void)act(b, box, BRAIN_KILL);
-	}
+	if (box->state == BRAIN_PLACING)
+		settle(b, box, now);
+	else if (box->state == BRAIN_KILLING || box->created_s + FAILED_S < now)
+		(void)act(b, box, BRAIN_KILL);
 }
 
 void
 brain_idle_rest(struct brain *b)
 {
-	struct arena a;
 	uint64_t now = brain_now_s();
 	enum status st = ST_OK;
 
-	arena_init(&a, IDLE_ARENA);
-	rest(b, &a, now);
-	arena_done(&a);
+	brain_each(b,
+		   BRAIN_BIT(BRAIN_PLACING) | BRAIN_BIT(BRAIN_KILLING) |
+			   BRAIN_BIT(BRAIN_FAILED),
+		   rest);
 	for (int i = 0; i < 64 && st == ST_OK; i++)
 		st = brain_store_forget(b->store, now,
 					now > FORGET_S ? now - FORGET_S : 0);

@@ -161,7 +161,7 @@ take_one(struct brain_turn *t, struct list_state *l, json_t *said)
 	    !str_eq(box.owner.user, t->owner.user) ||
 	    !str_eq(box.owner.tenant, t->owner.tenant))
 		return;
-	(void)brain_view_take(t->brain, &box, said);
+	(void)brain_view_hear(t->brain, &box, said, t->asked_s);
 	if (map_get(&l->said, box.id) == NULL &&
 	    map_put(&l->said, box.id, said) == ST_OK)
 		(void)json_incref(said);

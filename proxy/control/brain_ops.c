@@ -56,13 +56,20 @@ static void
 get_told(struct brain_turn *t, const struct call_got *got)
 {
 	json_t *said = NULL;
+	struct str asked = t->box.upstream;
 
 	brain_server_told(t->brain, t->box.server, got);
-	if (brain_got_object(got, &said)) {
-		(void)brain_view_take(t->brain, &t->box, said);
+	/* Meanwhile it may have been paused, woken, renewed or ended. */
+	if (!brain_look(t))
+		return;
+	if (!str_eq(asked, t->box.upstream)) {
+		answer_view(t, 200, NULL);
+	} else if (brain_got_object(got, &said)) {
+		(void)brain_view_hear(t->brain, &t->box, said, t->asked_s);
 		answer_view(t, 200, said);
 		json_decref(said);
-	} else if (got->st == ST_OK && got->http == 404) {
+	} else if (got->st == ST_OK && got->http == 404 &&
+		   !brain_job_runs(t->brain, t->box.id)) {
 		lost(t);
 	} else {
 		/* Its server is silent: what we know is still true. */

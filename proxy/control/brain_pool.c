@@ -191,7 +191,7 @@ warm_told(void *ctx, const struct call_got *got)
 			expires_s = 0;
 		if (brain_json_is_id(upstream))
 			st = brain_store_made(b->store, m->box.id, m->box.server,
-					      upstream, expires_s);
+					      upstream, brain_end_capped(b, expires_s));
 		json_decref(said);
 	}
 	if (st == ST_OK) {

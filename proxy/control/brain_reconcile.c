@@ -15,15 +15,17 @@
 #include "proxy/control/brain.h"
 #include "proxy/control/brain_json.h"
 
-enum { ROUND_ARENA = 32 << 20, PAGES = 100, SEEN = 20000 };
+enum { PAGE_ARENA = 4 << 20, PAGES = 100, SEEN = 20000 };
 
 struct brain_round { /* through one server's list */
 	struct brain *brain;
-	struct arena arena;
-	struct str server;
+	struct arena arena; /* of one page: of the server's list, or of rows */
+	char server[STR_NAME_MAX + 1];
 	struct call *call;
+	uint64_t asked_s; /* when it began */
 	unsigned page;
 	struct map seen; /* upstream ids */
+	struct buf last; /* the id of the last row of the page before */
 	struct brain_sandboxes rows;
 	size_t at; /* in rows: those that weren't seen are asked for */
 	void (*got)(struct brain_round *r, const struct call_got *got);
@@ -35,6 +37,7 @@ round_free(void *ctx)
 	struct brain_round *r = ctx;
 
 	map_done(&r->seen);
+	buf_done(&r->last);
 	arena_done(&r->arena);
 	free(r);
 }
@@ -44,7 +47,7 @@ round_end(struct brain_round *r)
 {
 	struct brain *b = r->brain;
 
-	(void)map_take(&b->rounds, r->server);
+	(void)map_take(&b->rounds, str_from(r->server));
 	call_cancel(r->call);
 	r->call = NULL;
 	loop_defer(b->control->loop, round_free, r);
@@ -71,7 +74,7 @@ round_got(void *ctx, const struct call_got *got)
 	struct brain_round *r = ctx;
 
 	r->call = NULL;
-	brain_server_told(r->brain, r->server, got);
+	brain_server_told(r->brain, str_from(r->server), got);
 	r->got(r, got);
 }
 
@@ -79,13 +82,14 @@ static void
 ask(struct brain_round *r, const char *method, struct str target,
     void (*got)(struct brain_round *r, const struct call_got *got))
 {
-	struct call_wish w = { .connector = r->server,
+	struct call_wish w = { .connector = str_from(r->server),
 			       .method = str_from(method),
 			       .target = target,
 			       .deadline_ms = BRAIN_CALL_MS,
 			       .answer_max = CALL_ANSWER_MAX };
 
 	r->got = got;
+	r->asked_s = brain_now_s();
 	if (target.p == NULL ||
 	    call_begin(r->brain->control, &w, round_got, r, &r->call) != ST_OK)
 		round_end(r);
@@ -105,7 +109,7 @@ ended(void *ctx, const struct call_got *got)
 static void
 end_it(struct brain_round *r, struct str upstream)
 {
-	struct call_wish w = { .connector = r->server,
+	struct call_wish w = { .connector = str_from(r->server),
 			       .method = STR("DELETE"),
 			       .target = brain_target(&r->arena, upstream, ""),
 			       .deadline_ms = BRAIN_CALL_MS,
@@ -135,8 +139,8 @@ unknown(struct brain_round *r, struct str upstream, const json_t *said)
 		expires_s = 0;
 	if (brain_store_find_any(r->brain->store, id, &r->arena, &box) == ST_OK &&
 	    box.state == BRAIN_PLACING && box.upstream.n == 0) {
-		if (brain_store_made(r->brain->store, id, r->server, upstream,
-				     expires_s) == ST_OK)
+		if (brain_store_made(r->brain->store, id, str_from(r->server), upstream,
+				     brain_end_capped(r->brain, expires_s)) == ST_OK)
 			return;
 	}
 	end_it(r, upstream);
@@ -152,12 +156,12 @@ take_one(struct brain_round *r, const json_t *said)
 	if (!brain_json_is_id(upstream) || r->seen.len >= SEEN ||
 	    map_put(&r->seen, upstream, r) != ST_OK)
 		return;
-	st = brain_store_by_upstream(r->brain->store, r->server, upstream, &r->arena,
-				     &box);
+	st = brain_store_by_upstream(r->brain->store, str_from(r->server), upstream,
+				     &r->arena, &box);
 	if (st == ST_NOT_FOUND)
 		unknown(r, upstream, said);
-	else if (st == ST_OK && !brain_job_runs(r->brain, box.id))
-		(void)brain_view_take(r->brain, &box, said);
+	else if (st == ST_OK)
+		(void)brain_view_hear(r->brain, &box, said, r->asked_s);
 }
 
 /* Rows whose sandbox wasn't in the list. */
@@ -181,9 +185,18 @@ row_told(struct brain_round *r, const struct call_got *got)
 static bool
 is_unseen(const struct brain_round *r, const struct brain_sandbox *box)
 {
-	return str_eq(box->server, r->server) &&
+	return str_eq(box->server, str_from(r->server)) &&
 	       map_get(&r->seen, box->upstream) == NULL &&
 	       !brain_job_runs(r->brain, box->id);
+}
+
+/* What the page before needed is not needed any more. */
+static void
+page_again(struct brain_round *r)
+{
+	r->rows = (struct brain_sandboxes){ 0 };
+	arena_done(&r->arena);
+	arena_init(&r->arena, PAGE_ARENA);
 }
 
 /* False: there are no more of them. */
@@ -191,12 +204,20 @@ static bool
 next_page(struct brain_round *r)
 {
 	const unsigned states = BRAIN_BIT(BRAIN_RUNNING) | BRAIN_BIT(BRAIN_PAUSED);
-	struct str last = r->rows.n > 0 ? r->rows.of[r->rows.n - 1].id : STR("");
+	enum status st;
 
+	if (r->rows.n > 0) {
+		buf_clear(&r->last);
+		buf_put(&r->last, r->rows.of[r->rows.n - 1].id);
+	}
+	page_again(r);
 	r->at = 0;
-	return brain_store_walk(r->brain->store, states, last, &r->arena, &r->rows) ==
-		       ST_OK &&
-	       r->rows.n > 0;
+	st = r->last.st;
+	if (st == ST_OK)
+		st = brain_store_walk(r->brain->store, states,
+				      str_of(r->last.p, r->last.len), &r->arena,
+				      &r->rows);
+	return st == ST_OK && r->rows.n > 0;
 }
 
 static void
@@ -247,6 +268,7 @@ ask_page(struct brain_round *r)
 {
 	char target[96];
 
+	page_again(r);
 	(void)snprintf(target, sizeof target, "/v1/sandboxes?page=%u&pageSize=200",
 		       r->page);
 	ask(r, "GET", arena_copy(&r->arena, str_from(target)), page_told);
@@ -259,15 +281,16 @@ begin(struct brain *b, struct str server)
 
 	if (map_get(&b->rounds, server) != NULL)
 		return;
-	r = calloc(1, sizeof *r);
+	r = server.n > STR_NAME_MAX ? NULL : calloc(1, sizeof *r);
 	if (r == NULL)
 		return;
 	r->brain = b;
 	r->page = 1;
-	arena_init(&r->arena, ROUND_ARENA);
+	arena_init(&r->arena, PAGE_ARENA);
+	buf_init(&r->last, BRAIN_ID);
 	map_init(&r->seen, SEEN);
-	r->server = arena_copy(&r->arena, server);
-	if (r->server.p == NULL || map_put(&b->rounds, r->server, r) != ST_OK)
+	memcpy(r->server, server.p, server.n);
+	if (map_put(&b->rounds, server, r) != ST_OK)
 		round_free(r);
 	else
 		ask_page(r);

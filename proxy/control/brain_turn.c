@@ -384,6 +384,7 @@ brain_call(struct brain_turn *t, const struct brain_call *w, brain_got_fn got)
 	enum status st = w->target.p == NULL ? ST_NOMEM : ST_OK;
 
 	t->got = got;
+	t->asked_s = brain_now_s();
 	if (st == ST_OK)
 		st = call_begin(t->brain->control, &wish, turn_got, t, &t->call);
 	if (st == ST_OK)

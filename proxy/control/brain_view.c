@@ -18,15 +18,18 @@ brain_view_state(enum brain_state st)
 	return words[st];
 }
 
-/* Ours, unless the server says more about a sandbox that runs or has failed there. */
+/* Ours, unless the server says more about a sandbox that runs or has failed there.  That one
+ * which runs is paused, it said before that one was woken: else ours would say so too. */
 static bool
 set_status(json_t *to, const struct brain_sandbox *box)
 {
 	json_t *status = json_object_get(to, "status");
-	bool is_theirs = box->state == BRAIN_RUNNING || box->state == BRAIN_FAILED;
+	struct str said = brain_json_text(status, "state");
+	bool is_theirs =
+		(box->state == BRAIN_RUNNING && !str_eq(said, STR("Paused"))) ||
+		box->state == BRAIN_FAILED;
 
-	if (is_theirs && json_is_object(status) &&
-	    json_is_string(json_object_get(status, "state")))
+	if (is_theirs && said.n > 0)
 		return true;
 	status = json_pack("{s:s}", "state", brain_view_state(box->state));
 	if (box->state == BRAIN_PENDING)
@@ -60,6 +63,20 @@ set_source(json_t *to, const struct brain_sandbox *box)
 	json_decref(request);
 }
 
+/* The earlier one: its server ends it at the one, the gateway at the other. */
+static bool
+set_end(json_t *to, const struct brain_sandbox *box)
+{
+	uint64_t said_s;
+
+	if (box->expires_s == 0 ||
+	    (brain_time_read(brain_json_text(to, "expiresAt"), &said_s) &&
+	     said_s <= box->expires_s))
+		return true;
+	return json_object_set_new(to, "expiresAt", brain_time_json(box->expires_s)) ==
+	       0;
+}
+
 json_t *
 brain_view(const struct brain_sandbox *box, const json_t *said)
 {
@@ -79,11 +96,7 @@ brain_view(const struct brain_sandbox *box, const json_t *said)
 		is_done = is_done &&
 			  json_object_set_new(to, "createdAt",
 					      brain_time_json(box->created_s)) == 0;
-	if (box->expires_s > 0 && !json_is_string(json_object_get(to, "expiresAt")))
-		is_done = is_done &&
-			  json_object_set_new(to, "expiresAt",
-					      brain_time_json(box->expires_s)) == 0;
-	if (is_done)
+	if (is_done && set_end(to, box))
 		return to;
 	json_decref(to);
 	return NULL;
@@ -109,6 +122,16 @@ brain_view_take(struct brain *b, struct brain_sandbox *box, const json_t *said)
 	brain_endpoints_forget(b, box->id);
 	box->state = to;
 	return true;
+}
+
+bool
+brain_view_hear(struct brain *b, struct brain_sandbox *box, const json_t *said,
+		uint64_t asked_s)
+{
+	if (brain_job_runs(b, box->id) || box->used_s >= asked_s ||
+	    box->paused_s >= asked_s)
+		return false;
+	return brain_view_take(b, box, said);
 }
 
 /* Labels. */

@@ -1,6 +1,5 @@
 /* What happens to sandboxes without anybody asking: sleep, end, comparison with servers, and
  * those that are kept ready. */
-#include "proxy/control/principal.h"
 #include "tests/unit/brain_world.h"
 
 static void
@@ -78,175 +77,6 @@ what_is_busy_neither_sleeps_nor_ends(void **state)
 	free(id);
 }
 
-static uint64_t
-end_of(struct world *w, const char *id)
-{
-	return bench_get(&w->bench, str_from(id)).expires_s;
-}
-
-/* CREATE_BODY asks for ten minutes. */
-static void
-what_is_used_in_its_last_quarter_lives_as_long_again(void **state)
-{
-	struct world *w = *state;
-	char *id = world_create(w, ALICE);
-	struct place_wish wish = wish_of(ALICE, EXEC_OP_PING, id, "");
-	uint64_t now = brain_now_s();
-
-	wish.port = 44772;
-	backdate(w, "expires_s", id, now + 155);
-	world_left(w, world_ask(w, wish)->ticket);
-	assert_int_equal(end_of(w, id), now + 155);
-	brain_span_forget(w->c.brain, str_from(id));
-	backdate(w, "expires_s", id, now + 140);
-	world_left(w, world_ask(w, wish)->ticket);
-	assert_non_null(strstr(w->last, "renew-expiration"));
-	assert_in_range(end_of(w, id), now + 600, now + 602);
-	free(id);
-}
-
-static void
-a_request_that_takes_long_renews_again_and_again(void **state)
-{
-	struct world *w = *state;
-	char *id = world_create(w, ALICE);
-	struct place_wish wish = wish_of(ALICE, EXEC_OP_PING, id, "");
-	struct fake_answer *f = NULL;
-	uint64_t now = brain_now_s();
-
-	wish.port = 44772;
-	for (int i = 0; i < 3; i++) {
-		backdate(w, "expires_s", id, now + 100);
-		if (f == NULL)
-			f = world_ask(w, wish);
-		else
-			brain_spans_look(w->c.brain);
-		world_run(w);
-		assert_in_range(end_of(w, id), now + 600, now + 602);
-	}
-	world_left(w, f->ticket);
-	backdate(w, "expires_s", id, now + 100);
-	brain_spans_look(w->c.brain);
-	world_run(w);
-	assert_int_equal(end_of(w, id), now + 100);
-	free(id);
-}
-
-static void
-a_server_that_does_not_renew_is_asked_later_again(void **state)
-{
-	struct world *w = *state;
-	char *id = world_create(w, ALICE);
-	struct place_wish wish = wish_of(ALICE, EXEC_OP_PING, id, "");
-	uint64_t soon = brain_now_s() + 100;
-	size_t calls;
-
-	wish.port = 44772;
-	world_left(w, world_ask(w, wish)->ticket);
-	brain_span_forget(w->c.brain, str_from(id));
-	backdate(w, "expires_s", id, soon);
-	calls = w->calls_n;
-	w->http = 501;
-	w->says = "{\"code\":\"X\",\"message\":\"y\"}";
-	for (int i = 0; i < 5; i++)
-		world_left(w, world_ask(w, wish)->ticket);
-	assert_int_equal(w->calls_n, calls + 1);
-	assert_int_equal(end_of(w, id), soon);
-	free(id);
-}
-
-static void
-keep_told(struct world *w, uint64_t number, const char *id)
-{
-	CLEANUP(buf_done) struct buf b = { 0 };
-
-	buf_init(&b, 64);
-	buf_put_u64(&b, number);
-	wire_put_str(&b, str_from(id));
-	assert_int_equal(ask_tell(w->worker, ASK_KEPT, str_of(b.p, b.len), NULL, 0),
-			 ST_OK);
-	world_run(w);
-}
-
-/* A control that was started anew knows of no request. */
-static void
-what_a_worker_still_holds_is_busy(void **state)
-{
-	struct world *w = *state;
-	char *id = world_create(w, ALICE);
-
-	backdate(w, "used_s", id, brain_now_s() - 700);
-	backdate(w, "expires_s", id, brain_now_s() + 100);
-	keep_told(w, 77, id);
-	assert_int_equal(brain_busy(w->c.brain, str_from(id)), 1);
-	assert_in_range(end_of(w, id), brain_now_s() + 590, brain_now_s() + 600);
-	look(w);
-	assert_int_equal(state_of(w, id), BRAIN_RUNNING);
-	world_left(w, 77);
-	backdate(w, "used_s", id, brain_now_s() - 700);
-	look(w);
-	assert_int_equal(state_of(w, id), BRAIN_PAUSED);
-	/* Of what is gone, or never was, nothing is kept. */
-	(void)world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_KILL, id, ""));
-	keep_told(w, 78, id);
-	keep_told(w, 79, "sb-never");
-	assert_null(brain_ticket_find(w->c.brain, w->c.lines[1], 78));
-	assert_int_equal(w->c.brain->by_number.len, 0);
-	assert_int_equal(w->c.brain->shares.len, 0);
-	free(id);
-}
-
-static struct brain_share *
-share_of(struct world *w, const char *user)
-{
-	struct principal who = { .tenant = "blue" };
-
-	assert_int_equal(principal_set(who.user, str_from(user)), ST_OK);
-	return brain_share(w->c.brain, &who);
-}
-
-static void
-one_user_takes_neither_all_turns_nor_all_tickets(void **state)
-{
-	struct world *w = *state;
-	char *hers = world_create(w, ALICE), *his = world_create(w, BOB);
-	struct place_wish ping = wish_of(ALICE, EXEC_OP_PING, hers, "");
-	struct fake_answer *held;
-
-	ping.port = 44772;
-	w->is_held = true;
-	held = world_begin(w, wish_of(ALICE, EXEC_OP_SANDBOX_GET, hers, ""));
-	world_run(w);
-	assert_int_equal(share_of(w, "alice")->turns, 1);
-	share_of(w, "alice")->turns += BRAIN_USER_TURNS - 1;
-	w->is_held = false;
-	struct fake_answer *more = world_begin(w, ping);
-	struct fake_answer *other =
-		world_begin(w, wish_of(BOB, EXEC_OP_SANDBOX_GET, his, ""));
-	world_run(w);
-	assert_int_equal(more->a.kind, PLACE_REFUSE);
-	assert_int_equal(more->a.st, ST_LIMIT_USER);
-	assert_int_equal(other->a.http, 200);
-	assert_int_equal(held->a.http, 200);
-	share_of(w, "alice")->turns -= BRAIN_USER_TURNS - 1;
-	/* Tickets. */
-	held = world_ask(w, ping);
-	assert_int_equal(held->a.kind, PLACE_ROUTE);
-	assert_int_equal(share_of(w, "alice")->tickets, 1);
-	share_of(w, "alice")->tickets = BRAIN_USER_TICKETS;
-	assert_int_equal(world_ask(w, ping)->a.st, ST_LIMIT_USER);
-	ping.key = STR(BOB);
-	ping.sandbox = str_from(his);
-	more = world_ask(w, ping);
-	assert_int_equal(more->a.kind, PLACE_ROUTE);
-	share_of(w, "alice")->tickets = 1;
-	world_left(w, held->ticket);
-	world_left(w, more->ticket);
-	assert_int_equal(w->c.brain->shares.len, 0);
-	free(hers);
-	free(his);
-}
-
 static void
 what_sleeps_too_long_is_ended(void **state)
 {
@@ -284,11 +114,13 @@ what_another_hand_did_is_seen(void **state)
 	struct world *w = *state;
 	char *first = world_create(w, ALICE), *second = world_create(w, ALICE);
 
+	backdate(w, "used_s", first, 1);
 	(void)snprintf(w->boxes[0].state, sizeof w->boxes[0].state, "Paused");
 	w->boxes[1].is_gone = true;
 	compare(w);
 	assert_int_equal(state_of(w, first), BRAIN_PAUSED);
 	assert_int_equal(state_of(w, second), BRAIN_GONE);
+	backdate(w, "paused_s", first, 1);
 	(void)snprintf(w->boxes[0].state, sizeof w->boxes[0].state, "Running");
 	compare(w);
 	assert_int_equal(state_of(w, first), BRAIN_RUNNING);
@@ -372,6 +204,66 @@ one_that_was_being_made_when_we_ended_is_its_owners(void **state)
 	assert_int_equal(state_of(w, id), BRAIN_RUNNING);
 	f = world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_GET, id, ""));
 	assert_int_equal(f->a.http, 200);
+}
+
+/* Whole pages of rows, of nobody. */
+static void
+plant_rows(struct world *w, int n, enum brain_state state)
+{
+	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
+
+	assert_int_equal(
+		sql_prepare(
+			brain_store_db(w->bench.s),
+			"WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x"
+			" WHERE i < ?1) INSERT INTO sandboxes(id, server, upstream,"
+			" agent, session, task, on_behalf_of, tier, state, reuse,"
+			" reuse_key, shape, created_s, expires_s, used_s, request)"
+			" SELECT CAST(printf('sb-%026d', i) AS BLOB), CAST('one' AS "
+			"BLOB),"
+			" CASE ?2 WHEN 2 THEN CAST('u-' || i AS BLOB) END, x'', x'', "
+			"x'',"
+			" x'', 0, ?2, 0, x'', x'00', 1, 0, 1, x'' FROM x",
+			&q),
+		ST_OK);
+	sql_u64(q, 1, (uint64_t)n);
+	sql_u64(q, 2, state);
+	assert_int_equal(sql_run(q), ST_OK);
+}
+
+static uint64_t
+count_rows(struct world *w, enum brain_state state)
+{
+	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
+
+	assert_int_equal(sql_prepare(brain_store_db(w->bench.s),
+				     "SELECT count(*) FROM sandboxes WHERE state = ?1",
+				     &q),
+			 ST_OK);
+	sql_u64(q, 1, state);
+	assert_int_equal(sql_next(q), ST_OK);
+	return sql_get_u64(q, 0);
+}
+
+static void
+servers_are_compared_page_by_page(void **state)
+{
+	struct world *w = *state;
+
+	plant_rows(w, 450, BRAIN_RUNNING);
+	compare(w);
+	assert_int_equal(count_rows(w, BRAIN_GONE), 450);
+	assert_int_equal(w->c.brain->rounds.len, 0);
+}
+
+static void
+none_of_many_stays_half_made(void **state)
+{
+	struct world *w = *state;
+
+	plant_rows(w, 450, BRAIN_PLACING);
+	brain_idle_rest(w->c.brain);
+	assert_int_equal(count_rows(w, BRAIN_PLACING), 0);
 }
 
 /* Kept ready. */
@@ -502,15 +394,12 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_WORLD(what_is_not_used_is_paused_and_woken_by_its_next_call),
 		WITH_WORLD(what_is_busy_neither_sleeps_nor_ends),
-		WITH_WORLD(what_is_used_in_its_last_quarter_lives_as_long_again),
-		WITH_WORLD(a_request_that_takes_long_renews_again_and_again),
-		WITH_WORLD(a_server_that_does_not_renew_is_asked_later_again),
-		WITH_WORLD(what_a_worker_still_holds_is_busy),
-		WITH_WORLD(one_user_takes_neither_all_turns_nor_all_tickets),
 		WITH_WORLD(what_sleeps_too_long_is_ended),
 		WITH_WORLD(a_server_that_cannot_pause_is_not_asked_each_second),
 		WITH_WORLD(what_another_hand_did_is_seen),
 		WITH_WORLD(a_server_that_is_silent_loses_nothing),
+		WITH_WORLD(servers_are_compared_page_by_page),
+		WITH_WORLD(none_of_many_stays_half_made),
 		WITH_WORLD(only_ones_own_that_nobody_knows_are_ended),
 		WITH_WORLD(one_that_was_being_made_when_we_ended_is_its_owners),
 		WITH_WARM(a_ready_one_is_given_away_once_and_another_is_made),

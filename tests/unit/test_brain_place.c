@@ -482,7 +482,10 @@ lists_have_true_totals_and_only_ones_own(void **state)
 	json_decref(v);
 	assert_null(strstr(f->body, "0f0e0d0c"));
 	assert_null(strstr(f->body, "sandgate/"));
-	/* The server was asked: one is paused that we thought runs. */
+	/* The server was asked: one is paused that we thought runs, and that isn't used now. */
+	assert_int_equal(
+		sql_exec(brain_store_db(w->bench.s), "UPDATE sandboxes SET used_s = 1"),
+		ST_OK);
 	wish.query = STR("state=Paused");
 	f = world_ask(w, wish);
 	assert_non_null(strstr(f->body, "\"totalItems\":1"));

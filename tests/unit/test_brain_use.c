@@ -1,0 +1,306 @@
+/* What use does: time that is given, requests that a new control hears of, what one user may have
+ * under way; and what is told of a sandbox meanwhile. */
+#include "proxy/control/principal.h"
+#include "tests/unit/brain_world.h"
+
+static void
+backdate(struct world *w, const char *column, const char *id, uint64_t s)
+{
+	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
+	char text[128];
+
+	(void)snprintf(text, sizeof text, "UPDATE sandboxes SET %s = ?1 WHERE id = ?2",
+		       column);
+	assert_int_equal(sql_prepare(brain_store_db(w->bench.s), text, &q), ST_OK);
+	sql_u64(q, 1, s);
+	sql_bytes(q, 2, str_from(id));
+	assert_int_equal(sql_run(q), ST_OK);
+}
+
+static void
+look(struct world *w)
+{
+	brain_idle(w->c.brain);
+	world_run(w);
+}
+
+static enum brain_state
+state_of(struct world *w, const char *id)
+{
+	return bench_get(&w->bench, str_from(id)).state;
+}
+
+static uint64_t
+end_of(struct world *w, const char *id)
+{
+	return bench_get(&w->bench, str_from(id)).expires_s;
+}
+
+/* CREATE_BODY asks for ten minutes. */
+static void
+what_is_used_in_its_last_quarter_lives_as_long_again(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	struct place_wish wish = wish_of(ALICE, EXEC_OP_PING, id, "");
+	uint64_t now = brain_now_s();
+
+	wish.port = 44772;
+	backdate(w, "expires_s", id, now + 155);
+	world_left(w, world_ask(w, wish)->ticket);
+	assert_int_equal(end_of(w, id), now + 155);
+	brain_span_forget(w->c.brain, str_from(id));
+	backdate(w, "expires_s", id, now + 140);
+	world_left(w, world_ask(w, wish)->ticket);
+	assert_non_null(strstr(w->last, "renew-expiration"));
+	assert_in_range(end_of(w, id), now + 600, now + 602);
+	free(id);
+}
+
+static void
+a_request_that_takes_long_renews_again_and_again(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	struct place_wish wish = wish_of(ALICE, EXEC_OP_PING, id, "");
+	struct fake_answer *f = NULL;
+	uint64_t now = brain_now_s();
+
+	wish.port = 44772;
+	for (int i = 0; i < 3; i++) {
+		backdate(w, "expires_s", id, now + 100);
+		if (f == NULL)
+			f = world_ask(w, wish);
+		else
+			brain_spans_look(w->c.brain);
+		world_run(w);
+		assert_in_range(end_of(w, id), now + 600, now + 602);
+	}
+	world_left(w, f->ticket);
+	backdate(w, "expires_s", id, now + 100);
+	brain_spans_look(w->c.brain);
+	world_run(w);
+	assert_int_equal(end_of(w, id), now + 100);
+	free(id);
+}
+
+static void
+a_server_that_does_not_renew_is_asked_later_again(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	struct place_wish wish = wish_of(ALICE, EXEC_OP_PING, id, "");
+	uint64_t soon = brain_now_s() + 100;
+	size_t calls;
+
+	wish.port = 44772;
+	world_left(w, world_ask(w, wish)->ticket);
+	brain_span_forget(w->c.brain, str_from(id));
+	backdate(w, "expires_s", id, soon);
+	calls = w->calls_n;
+	w->http = 501;
+	w->says = "{\"code\":\"X\",\"message\":\"y\"}";
+	for (int i = 0; i < 5; i++)
+		world_left(w, world_ask(w, wish)->ticket);
+	assert_int_equal(w->calls_n, calls + 1);
+	assert_int_equal(end_of(w, id), soon);
+	free(id);
+}
+
+static void
+keep_told(struct world *w, uint64_t number, const char *id)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	buf_init(&b, 64);
+	buf_put_u64(&b, number);
+	wire_put_str(&b, str_from(id));
+	assert_int_equal(ask_tell(w->worker, ASK_KEPT, str_of(b.p, b.len), NULL, 0),
+			 ST_OK);
+	world_run(w);
+}
+
+/* A control that was started anew knows of no request. */
+static void
+what_a_worker_still_holds_is_busy(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+
+	backdate(w, "used_s", id, brain_now_s() - 700);
+	backdate(w, "expires_s", id, brain_now_s() + 100);
+	keep_told(w, 77, id);
+	assert_int_equal(brain_busy(w->c.brain, str_from(id)), 1);
+	assert_in_range(end_of(w, id), brain_now_s() + 590, brain_now_s() + 600);
+	look(w);
+	assert_int_equal(state_of(w, id), BRAIN_RUNNING);
+	world_left(w, 77);
+	backdate(w, "used_s", id, brain_now_s() - 700);
+	look(w);
+	assert_int_equal(state_of(w, id), BRAIN_PAUSED);
+	/* Of what is gone, or never was, nothing is kept. */
+	(void)world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_KILL, id, ""));
+	keep_told(w, 78, id);
+	keep_told(w, 79, "sb-never");
+	assert_null(brain_ticket_find(w->c.brain, w->c.lines[1], 78));
+	assert_int_equal(w->c.brain->by_number.len, 0);
+	assert_int_equal(w->c.brain->shares.len, 0);
+	free(id);
+}
+
+static struct brain_share *
+share_of(struct world *w, const char *user)
+{
+	struct principal who = { .tenant = "blue" };
+
+	assert_int_equal(principal_set(who.user, str_from(user)), ST_OK);
+	return brain_share(w->c.brain, &who);
+}
+
+static void
+one_user_takes_neither_all_turns_nor_all_tickets(void **state)
+{
+	struct world *w = *state;
+	char *hers = world_create(w, ALICE), *his = world_create(w, BOB);
+	struct place_wish ping = wish_of(ALICE, EXEC_OP_PING, hers, "");
+	struct fake_answer *held;
+
+	ping.port = 44772;
+	w->is_held = true;
+	held = world_begin(w, wish_of(ALICE, EXEC_OP_SANDBOX_GET, hers, ""));
+	world_run(w);
+	assert_int_equal(share_of(w, "alice")->turns, 1);
+	share_of(w, "alice")->turns += BRAIN_USER_TURNS - 1;
+	w->is_held = false;
+	struct fake_answer *more = world_begin(w, ping);
+	struct fake_answer *other =
+		world_begin(w, wish_of(BOB, EXEC_OP_SANDBOX_GET, his, ""));
+	world_run(w);
+	assert_int_equal(more->a.kind, PLACE_REFUSE);
+	assert_int_equal(more->a.st, ST_LIMIT_USER);
+	assert_int_equal(other->a.http, 200);
+	assert_int_equal(held->a.http, 200);
+	share_of(w, "alice")->turns -= BRAIN_USER_TURNS - 1;
+	/* Tickets. */
+	held = world_ask(w, ping);
+	assert_int_equal(held->a.kind, PLACE_ROUTE);
+	assert_int_equal(share_of(w, "alice")->tickets, 1);
+	share_of(w, "alice")->tickets = BRAIN_USER_TICKETS;
+	assert_int_equal(world_ask(w, ping)->a.st, ST_LIMIT_USER);
+	ping.key = STR(BOB);
+	ping.sandbox = str_from(his);
+	more = world_ask(w, ping);
+	assert_int_equal(more->a.kind, PLACE_ROUTE);
+	share_of(w, "alice")->tickets = 1;
+	world_left(w, held->ticket);
+	world_left(w, more->ticket);
+	assert_int_equal(w->c.brain->shares.len, 0);
+	free(hers);
+	free(his);
+}
+
+static const char *
+state_told(struct fake_answer *f)
+{
+	assert_int_equal(f->a.http, 200);
+	return world_text(f, "status", "state");
+}
+
+static void
+an_answer_of_before_changes_nothing(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	struct place_wish get = wish_of(ALICE, EXEC_OP_SANDBOX_GET, id, "");
+	struct fake_answer *f;
+
+	w->is_held = true;
+	f = world_begin(w, get);
+	world_run(w);
+	assert_int_equal(brain_store_state(w->bench.s, str_from(id), BRAIN_PAUSED,
+					   brain_now_s()),
+			 ST_OK);
+	w->is_held = false; /* the server still says that it runs */
+	world_run(w);
+	assert_string_equal(state_told(f), "Paused");
+	assert_int_equal(state_of(w, id), BRAIN_PAUSED);
+	/* And of one that was woken, that it sleeps. */
+	(void)snprintf(w->boxes[0].state, sizeof w->boxes[0].state, "Paused");
+	assert_int_equal(brain_store_state(w->bench.s, str_from(id), BRAIN_RUNNING,
+					   brain_now_s()),
+			 ST_OK);
+	assert_string_equal(state_told(world_ask(w, get)), "Running");
+	assert_int_equal(state_of(w, id), BRAIN_RUNNING);
+	free(id);
+}
+
+static uint64_t
+end_told(struct fake_answer *f)
+{
+	uint64_t s = 0;
+
+	assert_true(brain_time_read(str_from(world_text(f, NULL, "expiresAt")), &s));
+	return s;
+}
+
+/* Its server says 2099; exec.max_timeout is two hours. */
+static void
+the_earlier_end_is_told(void **state)
+{
+	struct world *w = *state;
+	struct place_wish get = wish_of(ALICE, EXEC_OP_SANDBOX_GET, "", "");
+	uint64_t most = brain_now_s() + 7200;
+	struct fake_answer *f =
+		world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_CREATE, "", CREATE_BODY));
+	char *id = strdup(world_text(f, NULL, "id"));
+
+	assert_in_range(end_told(f), most, most + 2);
+	assert_in_range(end_of(w, id), most, most + 2);
+	backdate(w, "expires_s", id, most - 5000);
+	get.sandbox = str_from(id);
+	assert_int_equal(end_told(world_ask(w, get)), most - 5000);
+	free(id);
+}
+
+static void
+an_id_that_comes_twice_is_nobodys_end(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	char says[256];
+
+	(void)snprintf(says, sizeof says,
+		       "{\"id\":\"%s\",\"status\":{\"state\":\"Running\"}}",
+		       w->boxes[0].id);
+	/* The same server makes it. */
+	w->down[strcmp(w->boxes[0].server, "one") == 0 ? 1 : 0] = ST_CONNECT_REFUSED;
+	w->http = 202;
+	w->says = says;
+	struct fake_answer *f =
+		world_ask(w, wish_of(BOB, EXEC_OP_SANDBOX_CREATE, "", CREATE_BODY));
+	assert_int_equal(f->a.st, ST_UPSTREAM_BAD);
+	assert_true(str_eq(f->a.words,
+			   STR("the server gave an id that another sandbox has")));
+	w->http = 0;
+	world_run(w);
+	assert_int_equal(state_of(w, id), BRAIN_RUNNING);
+	assert_false(w->boxes[0].is_gone);
+	free(id);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_WORLD(what_is_used_in_its_last_quarter_lives_as_long_again),
+		WITH_WORLD(a_request_that_takes_long_renews_again_and_again),
+		WITH_WORLD(a_server_that_does_not_renew_is_asked_later_again),
+		WITH_WORLD(what_a_worker_still_holds_is_busy),
+		WITH_WORLD(one_user_takes_neither_all_turns_nor_all_tickets),
+		WITH_WORLD(an_answer_of_before_changes_nothing),
+		WITH_WORLD(the_earlier_end_is_told),
+		WITH_WORLD(an_id_that_comes_twice_is_nobodys_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
