@@ -330,32 +330,65 @@ add_command(struct request *r, const json_t *argv, struct buf *why)
 									     : ST_NOMEM;
 }
 
+/* What a newer server would do with a member that nobody knows here may be to run it. */
+static enum status
+check_members(const json_t *object, const char *const *known, struct buf *why)
+{
+	json_t *o =
+		(json_t *)(uintptr_t)object; /* Jansson's iterator changes nothing */
+
+	for (void *it = json_object_iter(o); it != NULL;
+	     it = json_object_iter_next(o, it)) {
+		const char *key = json_object_iter_key(it);
+		size_t i = 0;
+
+		while (known[i] != NULL && strcmp(key, known[i]) != 0)
+			i++;
+		if (known[i] != NULL)
+			continue;
+		buf_putf(why,
+			 "lifecycle has a member %.64s, which this gateway does "
+			 "not know",
+			 key);
+		return ST_BAD_PARAMETER;
+	}
+	return ST_OK;
+}
+
+static enum status
+add_hook(struct request *r, const json_t *hook, struct buf *why)
+{
+	static const char *const known[] = { "command", "timeoutSeconds", "name",
+					     "schedule", NULL };
+	enum status st = json_is_object(hook)
+				 ? check_members(hook, known, why)
+				 : bad(why, "a hook of lifecycle is no object");
+
+	return st == ST_OK ? add_command(r, json_object_get(hook, "command"), why) : st;
+}
+
 static enum status
 add_hooks(struct request *r, const json_t *lifecycle, struct buf *why)
 {
+	static const char *const known[] = { "preStart", "periodic", NULL };
 	const json_t *start = json_object_get(lifecycle, "preStart");
 	const json_t *periodic = json_object_get(lifecycle, "periodic"), *one;
 	size_t i;
 	enum status st = ST_OK;
 
-	if (!json_is_object(lifecycle) || request_has_twin(lifecycle, "preStart") ||
-	    request_has_twin(lifecycle, "periodic"))
+	if (!json_is_object(lifecycle))
 		return bad(why, "lifecycle is no object with preStart and periodic");
-	if (start != NULL && !json_is_null(start))
-		st = request_has_twin(start, "command")
-			     ? bad(why, "write command in this one way only")
-			     : add_command(r, json_object_get(start, "command"), why);
-	if (periodic == NULL || json_is_null(periodic))
+	st = check_members(lifecycle, known, why);
+	if (st == ST_OK && start != NULL && !json_is_null(start))
+		st = add_hook(r, start, why);
+	if (st != ST_OK || periodic == NULL || json_is_null(periodic))
 		return st;
 	if (!json_is_array(periodic) || json_array_size(periodic) > REQUEST_VOLUMES_MAX)
 		return bad(why, "lifecycle.periodic is no list of at most 32");
 	json_array_foreach(periodic, i, one)
 	{
 		if (st == ST_OK)
-			st = request_has_twin(one, "command")
-				     ? bad(why, "write command in this one way only")
-				     : add_command(r, json_object_get(one, "command"),
-						   why);
+			st = add_hook(r, one, why);
 	}
 	return st;
 }

@@ -38,6 +38,9 @@ void exec_forward(struct turn *t);
 void exec_respond(struct turn *t);
 /* A response that becomes a tunnel. */
 void exec_accept(struct turn *t, struct head *h);
+/* What may go on of trailers; NULL: nothing. */
+const struct head *exec_trailers(struct turn *t, bool is_response,
+				 const struct head *trailers);
 /* Bytes on their way.  ST_TOO_BIG: of a file that is uploaded. */
 enum status exec_watch(struct turn *t, bool is_response, struct str piece) MUSTCHECK;
 /* What a request may carry at most; 0: no limit. */

@@ -211,23 +211,43 @@ exec_head_up(struct head *to, const struct head *from, const struct exec_route *
 	return st;
 }
 
+static bool
+comes_down(const struct place_answer *a, struct str name)
+{
+	static const char *const tokens[] = { "X-EXECD-ACCESS-TOKEN",
+					      "OPENSANDBOX-EGRESS-AUTH",
+					      "OPEN-SANDBOX-API-KEY" };
+
+	return !is_given(a, name) && !begins(name, "X-Sandgate-") &&
+	       !is_among(name, tokens, COUNT_OF(tokens));
+}
+
 enum status
 exec_head_down(struct head *h, const struct place_answer *a, struct str request_id)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < h->fields_len; i++) {
-		struct str name = h->fields[i].name;
-		if (!is_given(a, name) && !begins(name, "X-Sandgate-") &&
-		    !is_among(name,
-			      (const char *const[]){ "X-EXECD-ACCESS-TOKEN",
-						     "OPENSANDBOX-EGRESS-AUTH",
-						     "OPEN-SANDBOX-API-KEY" },
-			      3))
+	for (size_t i = 0; i < h->fields_len; i++)
+		if (comes_down(a, h->fields[i].name))
 			h->fields[kept++] = h->fields[i];
-	}
 	h->fields_len = kept;
 	return head_set(h, STR("X-Request-ID"), request_id);
+}
+
+enum status
+exec_head_trailers(struct head *to, const struct head *from, const struct exec_route *r,
+		   const struct place_answer *a)
+{
+	enum status st = ST_OK;
+
+	for (size_t i = 0; st == ST_OK && i < from->fields_len; i++) {
+		const struct field *f = &from->fields[i];
+		bool passes = r == NULL ? comes_down(a, f->name)
+					: r->op == EXEC_OP_APP && goes_up(r, a, f);
+		if (passes)
+			st = head_add_view(to, f->token, f->name, f->value);
+	}
+	return st;
 }
 
 /* The path that a Location of the endpoint's own names; empty: another place's. */

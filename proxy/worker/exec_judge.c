@@ -90,7 +90,7 @@ read_one(struct judge *j, const struct jnode *root)
 {
 	unknown(j);
 	if (j->route->op == EXEC_OP_SANDBOX_CREATE)
-		return judge_lifecycle(j, root);
+		return judge_create(j, root);
 	switch (j->route->class) {
 	case EXEC_CLASS_COMMAND:
 	case EXEC_CLASS_CODE:

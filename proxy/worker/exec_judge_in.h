@@ -8,6 +8,7 @@ enum {
 	NAMES_MAX = 256, /* of variables, paths and commands that a row may list */
 	SPACE_MAX = 64 * 1024,
 	JUDGE_ARGV_MAX = 1024,
+	JUDGE_TEXTS_MAX = 512, /* each is judged by itself; more are too much to read */
 };
 
 struct names {
@@ -41,8 +42,12 @@ enum status judge_member(const struct jnode *o, const char *name,
 enum status judge_run(struct judge *j, const struct jnode *root) MUSTCHECK;
 /* exec_judge_mcp.c: what an MCP server is started with, or asked for.  Other routes: ST_OK. */
 enum status judge_mcp(struct judge *j, const struct jnode *root) MUSTCHECK;
-/* Commands that execd runs before, and besides, what a sandbox is for. */
-enum status judge_lifecycle(struct judge *j, const struct jnode *root) MUSTCHECK;
+/* A text that something may do with what it likes: rules that fit it count. */
+void judge_told(struct judge *j, const struct jnode *n);
+/* A command line, or its words; null is none.  False: not all of its parts are strings. */
+bool judge_command(struct judge *j, const struct jnode *n, struct risk_question *q);
+/* exec_judge_create.c: commands that execd runs before, and besides, what a sandbox is for. */
+enum status judge_create(struct judge *j, const struct jnode *root) MUSTCHECK;
 
 /* exec_judge_file.c: which files; root may be NULL. */
 enum status judge_paths(struct judge *j, const struct jnode *root) MUSTCHECK;

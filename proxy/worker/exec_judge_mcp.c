@@ -1,8 +1,6 @@
 /* exec_judge: MCP servers that execd starts in the sandbox, and what their tools are told. */
 #include "proxy/worker/exec_judge_in.h"
 
-enum { TEXTS_MAX = 512 }; /* each is judged by itself; more are too much to read */
-
 /* {command, args}: one command, no shell. */
 static enum status
 start_of(struct judge *j, const struct jnode *root)
@@ -60,8 +58,8 @@ is_command_name(struct str key)
 
 /* What a tool does with a text only the tool knows.  Most are no commands, so that one can't
  * be read as a command says nothing of it, unless it is called one; a rule that fits does. */
-static void
-told_of(struct judge *j, const struct jnode *n)
+void
+judge_told(struct judge *j, const struct jnode *n)
 {
 	struct risk_question q = { .kind = RISK_COMMAND, .text = n->text };
 	struct risk_answer a;
@@ -80,8 +78,8 @@ call_of(struct judge *j, const struct jnode *root)
 	for (const struct jnode *it = root; it != NULL; it = jtree_next(it)) {
 		if (it->kind != JTREE_STRING)
 			continue;
-		if (seen++ < TEXTS_MAX)
-			told_of(j, it);
+		if (seen++ < JUDGE_TEXTS_MAX)
+			judge_told(j, it);
 		else
 			judge_unreadable(j);
 	}

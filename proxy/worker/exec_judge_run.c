@@ -26,9 +26,8 @@ argv_of(struct judge *j, const struct jnode *n, struct risk_question *q)
 	return true;
 }
 
-/* A command line, or its words; null is none. */
-static bool
-command_of(struct judge *j, const struct jnode *n, struct risk_question *q)
+bool
+judge_command(struct judge *j, const struct jnode *n, struct risk_question *q)
 {
 	*q = (struct risk_question){ .kind = RISK_COMMAND, .text = n->text };
 	if (n->kind == JTREE_ARRAY)
@@ -234,7 +233,7 @@ judge_run(struct judge *j, const struct jnode *root)
 			return st;
 		if (n == NULL)
 			continue;
-		if (!command_of(j, n, &q))
+		if (!judge_command(j, n, &q))
 			return ST_BAD_JSON;
 		exec_note_text(&j->out->note, names[i], q.text);
 		if (q.argv_n > 0)
@@ -244,43 +243,4 @@ judge_run(struct judge *j, const struct jnode *root)
 	if (st == ST_OK)
 		st = judge_mcp(j, root);
 	return st == ST_OK ? plain_members(j, root) : st;
-}
-
-static enum status
-life_command(struct judge *j, const struct jnode *of)
-{
-	const struct jnode *n;
-	struct risk_question q;
-	size_t begun = j->text.len;
-	enum status st = judge_member(of, "command", &n);
-
-	if (st != ST_OK || n == NULL)
-		return st;
-	if (!command_of(j, n, &q))
-		return ST_BAD_JSON;
-	struct str copy = arena_copy(&j->tree, judge_shown(j, begun));
-	if (copy.p == NULL)
-		return ST_NOMEM;
-	judge_add_name(&j->commands, copy);
-	return ST_OK;
-}
-
-enum status
-judge_lifecycle(struct judge *j, const struct jnode *root)
-{
-	const struct jnode *life, *start, *periodic = NULL;
-	enum status st = judge_member(root, "lifecycle", &life);
-
-	if (st == ST_OK)
-		st = judge_member(life, "preStart", &start);
-	if (st == ST_OK)
-		st = judge_member(life, "periodic", &periodic);
-	if (st == ST_OK)
-		st = life_command(j, start);
-	if (st == ST_OK && periodic != NULL && periodic->kind == JTREE_ARRAY)
-		for (const struct jnode *it = periodic->first;
-		     st == ST_OK && it != NULL; it = it->next)
-			st = life_command(j, it);
-	judge_note_names(j, "lifecycle", &j->commands);
-	return st;
 }

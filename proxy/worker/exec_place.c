@@ -470,6 +470,22 @@ exec_accept(struct turn *t, struct head *h)
 	(void)!exec_head_down(h, &e->placed, e->request_id);
 }
 
+const struct head *
+exec_trailers(struct turn *t, bool is_response, const struct head *trailers)
+{
+	struct exec *e = t->exec;
+	struct head *to;
+
+	if (e == NULL || trailers == NULL)
+		return e == NULL ? trailers : NULL;
+	to = &e->trailers[is_response ? 1 : 0];
+	head_init(to, &t->arena);
+	/* No memory: the rest is left out, as any hop may. */
+	(void)!exec_head_trailers(to, trailers, is_response ? NULL : &e->route,
+				  &e->placed);
+	return to;
+}
+
 enum status
 exec_watch(struct turn *t, bool is_response, struct str piece)
 {

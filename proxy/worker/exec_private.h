@@ -54,7 +54,8 @@ struct exec {
 	struct buf answer_room;
 	struct field *last; /* upstream's tokens */
 	struct str approval, approver;
-	struct head up; /* the request as it is sent on */
+	struct head up;          /* the request as it is sent on */
+	struct head trailers[2]; /* its trailers, and those of the answer */
 	struct head
 		stream; /* of the answer that is begun before the endpoint's is there */
 
@@ -93,6 +94,11 @@ struct exec_location {
 enum status exec_head_location(struct head *h, const struct exec_location *l) MUSTCHECK;
 enum status exec_head_down(struct head *h, const struct place_answer *a,
 			   struct str request_id) MUSTCHECK;
+/* to: initialised; gets what goes on of the trailers of a request to that route; none does to
+ * execd.  r NULL: of a response. */
+enum status exec_head_trailers(struct head *to, const struct head *from,
+			       const struct exec_route *r,
+			       const struct place_answer *a) MUSTCHECK;
 
 /* exec_place.c */
 void exec_place(struct exec *e);

@@ -118,7 +118,7 @@ on_end(void *ctx, const struct head *trailers)
 
 	if (t->is_lane)
 		trailers = turn_lane_trailers(t, trailers);
-	t->down.trailers = trailers;
+	t->down.trailers = exec_trailers(t, true, trailers);
 	if (t->state == TURN_CARRY)
 		turn_carry_end(t, true);
 	else

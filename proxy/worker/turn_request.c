@@ -162,6 +162,7 @@ turn_on_end(void *ctx, const struct head *trailers)
 {
 	struct turn *t = ctx;
 
+	trailers = exec_trailers(t, false, trailers);
 	t->up.trailers = t->x.trailers = trailers;
 	if (exec_gathers(t))
 		exec_gathered(t);

@@ -386,3 +386,29 @@ def test_what_execd_does_not_say_plainly_is_not_known(w, said, status, want):
     r, got = response(send(w, f"POST {PROXY}/44772/code/context HTTP/1.1\nHost: a\nContent-Length: {len(body)}\n\n", body))
     wait_for(lambda: w.brain.left)
     assert got == said and [c[1:] for c in w.brain.contexts] == want
+
+
+@pytest.mark.parametrize("port, path, passes", [(44772, "files/newer", ""), (8080, "x", "x-plain: 1")])
+def test_trailers_carry_no_token_in_or_out_and_none_to_execd(w, port, path, passes):
+    came = []
+
+    def talk(conn):
+        data = b""
+        while not data.endswith(b"\r\n\r\n") or b"\r\n0\r\n" not in data:
+            more = conn.recv(65536)
+            assert more, data
+            data += more
+        came.append(data.split(b"\r\n0\r\n")[1].decode().lower().strip())
+        conn.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-More: 2\r\n"
+                     b"X-EXECD-ACCESS-TOKEN: t\r\nX-Tok: t\r\nX-Sandgate-B: 1\r\n\r\n")
+    w.box.talk = talk
+    w.brain.place = lambda wish: route(w.box, fields=[("X-Tok", "t")])
+    s = send(w, f"POST {PROXY}/{port}/{path} HTTP/1.1\nHost: a\nTE: trailers\nTransfer-Encoding: chunked\n\n",
+             b"1\r\na\r\n0\r\nX-EXECD-ACCESS-TOKEN: mine\r\nOpen_Sandbox_Api_Key: k\r\nX-Tok: mine\r\n"
+             b"X-Plain: 1\r\nX-Sandgate-A: 1\r\n\r\n")
+    got = b""
+    while not got.endswith(b"\r\n\r\n") or b"\r\n0\r\n" not in got:
+        more = s.recv(65536)
+        assert more, got
+        got += more
+    assert got.split(b"\r\n0\r\n")[1] == b"X-More: 2\r\n\r\n" and came == [passes]

@@ -129,6 +129,38 @@ other_spellings_of_fields_are_refused(void **state)
 }
 
 static void
+hooks_have_no_member_that_nobody_reads(void **state)
+{
+	static const struct {
+		const char *hooks;
+		enum status want;
+	} rows[] = {
+		{ "{\"preStart\":{\"command\":[\"x\"],\"timeoutSeconds\":3},"
+		  "\"periodic\":"
+		  "[{\"name\":\"n\",\"schedule\":\"s\",\"command\":[\"x\"],"
+		  "\"timeoutSeconds\":3}]}",
+		  ST_OK },
+		{ "{\"postStart\":{\"command\":[\"x\"]}}", ST_BAD_PARAMETER },
+		{ "{\"preStart\":{\"command\":[\"x\"],\"argv\":[\"y\"]}}",
+		  ST_BAD_PARAMETER },
+		{ "{\"periodic\":[{\"command\":[\"x\"],\"env\":{\"A\":\"b\"}}]}",
+		  ST_BAD_PARAMETER },
+		{ "{\"periodic\":[{\"command\":[\"x\"],\"Command\":[\"y\"]}]}",
+		  ST_BAD_PARAMETER },
+		{ "{\"periodic\":[[\"x\"]]}", ST_BAD_PARAMETER },
+		{ "{\"preStart\":[\"x\"]}", ST_BAD_PARAMETER },
+	};
+	char text[512];
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		(void)snprintf(text, sizeof text, "{" IMAGE ",\"lifecycle\":%s}",
+			       rows[i].hooks);
+		if (outcome(*state, text) != rows[i].want)
+			fail_msg("%s", text);
+	}
+}
+
+static void
 timeouts_have_bounds_and_a_default(void **state)
 {
 	const struct image *im = *state;
@@ -697,6 +729,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hooks_have_no_member_that_nobody_reads),
 		cmocka_unit_test(exactly_one_source_is_wanted),
 		cmocka_unit_test(other_spellings_of_fields_are_refused),
 		cmocka_unit_test(timeouts_have_bounds_and_a_default),

@@ -195,6 +195,47 @@ a_response_shows_no_token_and_one_request_id(void **state)
 	assert_non_null(head_find(&h, STR("Content-Type")));
 }
 
+static size_t
+passing(const char *target, struct str *ret_first)
+{
+	CLEANUP(arena_done) struct arena a;
+	struct place_answer answer = { .fields_n = 1 };
+	struct exec_route r;
+	struct head h, to;
+	size_t n;
+
+	answer.fields[0] = (struct place_field){ STR("X-Ours"), STR("t") };
+	head_of(&h, &a, "", "",
+		"X-Plain: 1\nX-Ours: t\nX-EXECD-ACCESS-TOKEN: t\nOpen_Sandbox_Api_Key: "
+		"t\n"
+		"X-Sandgate-Capability: x\nX-Forwarded-For: y");
+	head_init(&to, &a);
+	if (target != NULL)
+		assert_int_equal(exec_route_read(METHOD_POST, str_from(target), &r),
+				 ST_OK);
+	assert_int_equal(
+		exec_head_trailers(&to, &h, target == NULL ? NULL : &r, &answer),
+		ST_OK);
+	n = to.fields_len;
+	*ret_first = n > 0 && str_eq(to.fields[0].name, STR("X-Plain")) ? STR("X-Plain")
+									: STR("");
+	return n;
+}
+
+static void
+trailers_carry_no_more_than_heads_and_none_to_execd(void **state)
+{
+	struct str first;
+
+	(void)state;
+	assert_int_equal(passing("/sandboxes/s/proxy/44772/files/upload", &first), 0);
+	assert_int_equal(passing("/sandboxes/s/proxy/44772/newer", &first), 0);
+	assert_int_equal(passing("/sandboxes/s/proxy/8080/x", &first), 1);
+	assert_true(str_eq(first, STR("X-Plain")));
+	assert_int_equal(passing(NULL, &first), 2); /* and whose it is, as in heads */
+	assert_true(str_eq(first, STR("X-Plain")));
+}
+
 int
 main(void)
 {
@@ -204,6 +245,7 @@ main(void)
 		cmocka_unit_test(host_and_target_name_one_place),
 		cmocka_unit_test(what_is_ours_stays_with_us),
 		cmocka_unit_test(a_response_shows_no_token_and_one_request_id),
+		cmocka_unit_test(trailers_carry_no_more_than_heads_and_none_to_execd),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

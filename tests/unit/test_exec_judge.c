@@ -146,6 +146,15 @@ the_worst_part_decides(void **state)
 		  "{\"lifecycle\":{\"periodic\":[{},{\"command\":[\"rm\",\"-rf\","
 		  "\"/\"]}]}}",
 		  RISK_HIGH },
+		/* What no version knows yet may be run as well. */
+		{ "POST /sandboxes",
+		  "{\"postStart\":{\"command\":[\"rm\",\"-rf\",\"/\"]}}", RISK_HIGH },
+		{ "POST /sandboxes", "{\"init\":[\"ls\",[{\"x\":\"rm -rf /\"}]]}",
+		  RISK_HIGH },
+		{ "POST /sandboxes", "{\"script\":\"it's\"}", RISK_HIGH },
+		{ "POST /sandboxes",
+		  "{\"note\":\"it's (new\",\"image\":{\"uri\":\"rm -rf /\"},\"n\":1}",
+		  RISK_LOW },
 		{ "POST " EXECD "/newer/route", NULL, RISK_HIGH },
 		{ "GET " EXECD "/ping", NULL, RISK_LOW },
 	};
