@@ -51,11 +51,11 @@ def run(command, timeout=1800, **kw):
     return done
 
 
-def build(preset, *options):
+def build(preset, target="all"):
     """Built once a run, with the tests' own programs, also where `./dev demo` built without them before."""
     if preset not in BUILT:
-        run(["cmake", "--preset", preset, "-DSG_TESTS=ON", *options], stdout=subprocess.DEVNULL)
-        run(["cmake", "--build", f"build/{preset}"])
+        run(["cmake", "--preset", preset, "-DSG_TESTS=ON"], stdout=subprocess.DEVNULL)
+        run(["cmake", "--build", f"build/{preset}", "--target", target])
         BUILT.add(preset)
     return ROOT / "build" / preset
 
@@ -193,7 +193,7 @@ def part_agents(_):
 
 
 def part_fuzz(options):
-    folder = build("fuzz")
+    folder = build("fuzz", "fuzz_targets")
     more = ["--seconds", options.seconds] if options.seconds else []
     run([PYTHON, TESTS / "fuzz/run.py", folder, *more], timeout=3600)
     LOG.out.flush()

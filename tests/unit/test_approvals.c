@@ -202,7 +202,7 @@ so_many_wait_in_all_and_no_more(void **state)
 	struct scene *s = *state;
 	struct approval *a = NULL;
 	struct approval_wish w = wish_of("bob", 1);
-	char tenant[8], user[8];
+	char tenant[16], user[16];
 
 	for (int i = 0; i < APPROVALS_MAX; i++) {
 		(void)snprintf(tenant, sizeof tenant, "t%d", i / 100);
