@@ -5,6 +5,9 @@
  * connector is, shows its credential in that way, and its policy lists it: else 412.  Which
  * methods and paths may be called is the connector's to say.
  *
+ * One change of a sandbox's at a time: who comes meanwhile waits, and is read by what there is
+ * then.  So of two that expect the same revision one is refused, before the keeper is asked.
+ *
  * Of a value nothing is kept here, and nothing comes back: names, and revisions for who
  * changes them.  Those are forgotten when control starts anew, as a sidecar does.
  */
@@ -17,8 +20,11 @@
 #include "proxy/io/vault_op.h"
 
 struct brain_vault {                    /* of one sandbox */
-	json_t *credentials, *bindings; /* name -> object */
+	json_t *credentials, *bindings; /* name -> object; NULL: the first is coming */
 	json_int_t revision;
+	const struct change *changing; /* or NULL */
+	struct list waits;             /* of turns, for its end */
+	struct loop_timer over; /* it has ended: they are told, not from inside */
 };
 
 struct keeping {                 /* the keeper is asked */
@@ -32,15 +38,40 @@ vault_free(struct brain_vault *v)
 {
 	if (v == NULL)
 		return;
+	while (list_pop(&v->waits) != NULL)
+		;
+	loop_timer_clear(&v->over);
 	json_decref(v->credentials);
 	json_decref(v->bindings);
 	free(v);
 }
 
+/* In the order in which they came.  The first may begin to change it: others wait again. */
+static void
+tell_waiting(struct brain_vault *v)
+{
+	struct list told;
+	struct list *link;
+
+	list_init(&told);
+	while ((link = list_pop(&v->waits)) != NULL)
+		list_append(&told, link);
+	while ((link = list_pop(&told)) != NULL) {
+		struct brain_wait *w = LIST_OF(link, struct brain_wait, link);
+
+		w->fn(w->ctx, ST_OK, NULL);
+	}
+}
+
 void
 brain_vault_forget(struct brain *b, struct str id)
 {
-	vault_free(map_take(&b->vaults, id));
+	struct brain_vault *v = map_take(&b->vaults, id);
+
+	if (v == NULL)
+		return;
+	tell_waiting(v);
+	vault_free(v);
 }
 
 void
@@ -101,11 +132,68 @@ answer_one(struct brain_turn *t, const json_t *all)
 /* A change. */
 
 static void
+on_over(void *ctx)
+{
+	tell_waiting(ctx);
+}
+
+/* Whoever waits may go on; of a first one that came to nothing, nothing stays. */
+static void
+let_go(const struct change *c)
+{
+	struct brain_vault *v;
+
+	if (c->brain == NULL)
+		return;
+	v = map_get(&c->brain->vaults, str_from(c->id));
+	if (v == NULL || v->changing != c)
+		return;
+	v->changing = NULL;
+	if (v->credentials == NULL && list_is_empty(&v->waits))
+		vault_free(map_take(&c->brain->vaults, str_from(c->id)));
+	else
+		loop_timer_set(&v->over, 0);
+}
+
+static struct brain_vault *
+vault_new(struct brain *b, struct str id)
+{
+	struct brain_vault *v = calloc(1, sizeof *v);
+
+	if (v == NULL)
+		return NULL;
+	list_init(&v->waits);
+	loop_timer_init(&v->over, b->control->loop, on_over, v);
+	if (map_put(&b->vaults, id, v) == ST_OK)
+		return v;
+	free(v);
+	return NULL;
+}
+
+/* Nobody else changes it until let_go(). */
+static enum status
+take_hold(struct brain_turn *t, struct change *c)
+{
+	struct brain_vault *v = map_get(&t->brain->vaults, t->box.id);
+
+	if (v == NULL)
+		v = vault_new(t->brain, t->box.id);
+	if (v == NULL)
+		return ST_NOMEM;
+	v->changing = c;
+	c->brain = t->brain;
+	memcpy(c->id, t->box.id.p, num_min(t->box.id.n, BRAIN_ID));
+	return ST_OK;
+}
+
+static void
 change_done(void *state)
 {
 	struct change *c = state;
 	const char *key;
 	json_t *v;
+
+	let_go(c);
 
 	json_object_foreach(c->values, key, v) explicit_bzero(
 		(char *)(uintptr_t)json_string_value(v), json_string_length(v));
@@ -126,15 +214,10 @@ all_kept(struct brain_turn *t)
 {
 	struct change *c = t->state;
 	struct brain_vault *v = map_get(&t->brain->vaults, t->box.id);
-	enum status st = ST_OK;
 
-	if (v == NULL) {
-		v = calloc(1, sizeof *v);
-		st = v == NULL ? ST_NOMEM : map_put(&t->brain->vaults, t->box.id, v);
-	}
-	if (st != ST_OK) {
-		free(v);
-		brain_refuse(t, st, STR(""));
+	/* Its sandbox was ended meanwhile. */
+	if (v == NULL || v->changing != c) {
+		brain_answer_missing(t);
 		return;
 	}
 	json_decref(v->credentials);
@@ -267,6 +350,8 @@ change_vault(struct brain_turn *t, const struct brain_vault *v)
 	buf_init(&why, 512);
 	st = binding_read(t, &why);
 	if (st == ST_OK)
+		st = take_hold(t, c);
+	if (st == ST_OK)
 		put_next(t);
 	else if (st == ST_DENIED)
 		say(t, 412, buf_cstr(&why));
@@ -278,12 +363,45 @@ change_vault(struct brain_turn *t, const struct brain_vault *v)
 		brain_refuse(t, st, STR(""));
 }
 
-static bool
-is_stale(const struct brain_turn *t, const struct brain_vault *v)
+static void
+patch(struct brain_turn *t, const struct brain_vault *v)
 {
 	const json_t *expected = json_object_get(t->body, "expectedRevision");
+	bool is_said = expected != NULL && !json_is_null(expected);
 
-	return json_is_integer(expected) && json_integer_value(expected) != v->revision;
+	if (is_said && !json_is_integer(expected))
+		say(t, 400, "expectedRevision is no whole number");
+	else if (is_said && json_integer_value(expected) != v->revision)
+		say(t, 409, "another revision than expected");
+	else
+		change_vault(t, v);
+}
+
+/* Another change is over. */
+static void
+again(void *ctx, enum status st, const struct call_got *got)
+{
+	struct brain_turn *t = ctx;
+
+	(void)st;
+	(void)got;
+	if (brain_look(t))
+		brain_credentials(t);
+}
+
+static bool
+waits_for_another(struct brain_turn *t, struct brain_vault *v)
+{
+	int op = t->wish.op;
+
+	if (v == NULL || v->changing == NULL ||
+	    (op != EXEC_OP_VAULT_CREATE && op != EXEC_OP_VAULT_PATCH &&
+	     op != EXEC_OP_VAULT_DELETE))
+		return false;
+	t->wait.fn = again;
+	t->wait.ctx = t;
+	list_append(&v->waits, &t->wait.link);
+	return true;
 }
 
 void
@@ -292,16 +410,18 @@ brain_credentials(struct brain_turn *t)
 	struct brain_vault *v = map_get(&t->brain->vaults, t->box.id);
 	int op = t->wish.op;
 
+	if (waits_for_another(t, v))
+		return;
+	if (v != NULL && v->credentials == NULL)
+		v = NULL;
 	if (op == EXEC_OP_VAULT_CREATE && v != NULL)
 		say(t, 409, "there is one already");
 	else if (op == EXEC_OP_VAULT_CREATE)
 		change_vault(t, NULL);
 	else if (v == NULL)
 		say(t, 404, "no credential vault");
-	else if (op == EXEC_OP_VAULT_PATCH && is_stale(t, v))
-		say(t, 409, "another revision than expected");
 	else if (op == EXEC_OP_VAULT_PATCH)
-		change_vault(t, v);
+		patch(t, v);
 	else if (op == EXEC_OP_CREDENTIAL_GET)
 		answer_one(t, v->credentials);
 	else if (op == EXEC_OP_BINDING_GET)

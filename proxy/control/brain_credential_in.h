@@ -23,6 +23,9 @@ struct change {                         /* t->state */
 	bool is_rotating; /* it is there: a new version */
 	uint16_t http;
 	struct keeping *keeping;
+	struct brain
+		*brain; /* whose vault of that sandbox is ours to change; or NULL */
+	char id[BRAIN_ID + 1];
 };
 
 /* Changes t->state, which begins as what is there, by the turn's body.  ST_DENIED: no connector

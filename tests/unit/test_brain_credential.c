@@ -139,6 +139,92 @@ a_value_goes_to_the_keeper_as_the_users_own(void **state)
 	free(id);
 }
 
+#define PATCH(expected, value)                                                         \
+	"{" expected                                                                   \
+	"\"credentials\":{\"replace\":[{\"name\":\"c\",\"source\":{\"type\":"          \
+	"\"inline\",\"value\":\"" value "\"}}]},\"bindings\":{\"replace\":[{\"name\":" \
+	"\"b\",\"match\":{\"hosts\":[\"tracker.example.test\"]},\"auth\":{\"type\":"   \
+	"\"bearer\",\"credential\":\"c\"}}]}}"
+
+static json_int_t
+revision_of(struct world *w, const char *id)
+{
+	struct fake_answer *f = world_ask(w, wish_of(ALICE, EXEC_OP_VAULT_GET, id, ""));
+	json_t *v = json_loads(f->body, 0, NULL);
+	json_int_t n = json_integer_value(json_object_get(v, "revision"));
+
+	json_decref(v);
+	return n;
+}
+
+/* Both are there before the keeper has answered anybody. */
+static void
+two_ask(struct world *w, enum exec_op op, const char *id, const char *body,
+	const char *other, uint16_t ret_http[2])
+{
+	struct fake_answer *a = world_begin(w, wish_of(ALICE, op, id, body));
+	struct fake_answer *b = world_begin(w, wish_of(ALICE, op, id, other));
+
+	world_run(w);
+	assert_true(a->is_there && b->is_there);
+	ret_http[0] = a->a.http;
+	ret_http[1] = b->a.http;
+}
+
+static void
+of_two_changes_at_a_time_none_is_lost(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	uint16_t http[2];
+
+	two_ask(w, EXEC_OP_VAULT_CREATE, id, BODY("tracker.example.test", "one"),
+		BODY("tracker.example.test", "two"), http);
+	assert_int_equal(http[0], 201);
+	assert_int_equal(http[1], 409);
+	assert_non_null(strstr(vault_log()->said, " one"));
+	/* Of the same revision: the keeper hears of the first only. */
+	two_ask(w, EXEC_OP_VAULT_PATCH, id, PATCH("\"expectedRevision\":1,", "three"),
+		PATCH("\"expectedRevision\":1,", "four"), http);
+	assert_int_equal(http[0], 200);
+	assert_int_equal(http[1], 409);
+	assert_non_null(strstr(vault_log()->said, " three"));
+	assert_int_equal(revision_of(w, id), 2);
+	/* Of whichever is there: one behind the other. */
+	two_ask(w, EXEC_OP_VAULT_PATCH, id, PATCH("", "five"), PATCH("", "six"), http);
+	assert_int_equal(http[0], 200);
+	assert_int_equal(http[1], 200);
+	assert_non_null(strstr(vault_log()->said, " six"));
+	assert_int_equal(revision_of(w, id), 4);
+	two_ask(w, EXEC_OP_VAULT_PATCH, id, PATCH("\"expectedRevision\":\"4\",", "7"),
+		PATCH("\"expectedRevision\":4.5,", "8"), http);
+	assert_int_equal(http[0], 400);
+	assert_int_equal(http[1], 400);
+	free(id);
+}
+
+static void
+who_waits_for_a_change_of_what_is_ended_is_told(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	struct fake_answer *a, *b;
+
+	(void)world_ask(w, wish_of(ALICE, EXEC_OP_VAULT_CREATE, id,
+				   BODY("tracker.example.test", "one")));
+	a = world_begin(w, wish_of(ALICE, EXEC_OP_VAULT_PATCH, id, PATCH("", "two")));
+	b = world_begin(w, wish_of(ALICE, EXEC_OP_VAULT_PATCH, id, PATCH("", "three")));
+	/* Both are read, and the keeper isn't. */
+	ask_line_free(vault_log()->line);
+	vault_log()->line = NULL;
+	(void)world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_KILL, id, ""));
+	assert_true(a->is_there && b->is_there);
+	assert_int_not_equal(a->a.http, 200);
+	assert_int_not_equal(b->a.http, 200);
+	assert_int_equal(w->c.brain->vaults.len, 0);
+	free(id);
+}
+
 static void
 what_no_connector_takes_is_refused_and_kept_nowhere(void **state)
 {
@@ -316,6 +402,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_VAULT(a_value_goes_to_the_keeper_as_the_users_own),
+		WITH_VAULT(of_two_changes_at_a_time_none_is_lost),
+		WITH_VAULT(who_waits_for_a_change_of_what_is_ended_is_told),
 		WITH_VAULT(what_no_connector_takes_is_refused_and_kept_nowhere),
 		WITH_VAULT(a_sandbox_is_known_by_its_address_while_it_lives),
 		WITH_VAULT(what_is_given_again_reaches_what_the_latest_request_says),
