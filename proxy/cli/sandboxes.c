@@ -42,7 +42,7 @@ print_span(const json_t *s, const char *key)
 	(void)printf(" %5s", text);
 }
 
-/* What was measured, in ms; memory that a pause or snapshot freed, in MiB. */
+/* What was measured, in ms; memory that a snapshot freed, by the limit, in MiB. */
 static void
 print_cost(const json_t *s)
 {
@@ -50,6 +50,7 @@ print_cost(const json_t *s)
 		const char *key, *name;
 	} parts[] = { { "create_ms", "create" },
 		      { "pause_ms", "pause" },
+		      { "snapshot_ms", "snapshot" },
 		      { "resume_ms", "resume" } };
 	const char *between = "";
 
@@ -89,6 +90,27 @@ print_execution(const json_t *s)
 	print_cost(s);
 }
 
+/* Of all of them, those that are gone too. */
+static void
+print_costs(const json_t *costs)
+{
+	static const char *const names[] = { "create",   "warm",   "pause",
+					     "snapshot", "resume", "kill" };
+
+	if (json_object_size(costs) == 0)
+		return;
+	(void)printf("\n%-16s %8s %8s %8s %10s\n", "since the start", "times",
+		     "mean ms", "most ms", "freed MiB");
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		const json_t *s = json_object_get(costs, names[i]);
+
+		if (s != NULL)
+			(void)printf("%-16s %8lld %8lld %8lld %10lld\n", names[i],
+				     number(s, "times"), number(s, "mean_ms"),
+				     number(s, "most_ms"), number(s, "freed") / MIB);
+	}
+}
+
 static void
 print_executions(const json_t *all)
 {
@@ -101,6 +123,7 @@ print_executions(const json_t *all)
 	json_array_foreach(json_object_get(all, "executions"), i, s) print_execution(s);
 	if (json_is_true(json_object_get(all, "more_executions")))
 		(void)puts("... and more");
+	print_costs(json_object_get(all, "costs"));
 }
 
 static void

@@ -13,6 +13,18 @@ brain_now_s(void)
 	return clock_wall_us() / 1000000;
 }
 
+void
+brain_spend(struct brain *b, enum brain_spent what, uint64_t ms, uint64_t freed)
+{
+	struct brain_total *t = &b->totals[what];
+
+	t->n++;
+	t->ms += ms;
+	t->freed += freed;
+	if (t->most_ms < ms)
+		t->most_ms = ms;
+}
+
 uint64_t
 brain_end_capped(const struct brain *b, uint64_t expires_s)
 {

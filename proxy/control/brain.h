@@ -56,6 +56,22 @@ struct brain_turn;
 typedef void (*brain_turn_fn)(struct brain_turn *t);
 typedef void (*brain_got_fn)(struct brain_turn *t, const struct call_got *got);
 
+/* What was done, for the operator to see what it costs. */
+enum brain_spent {
+	BRAIN_SPENT_CREATE,
+	BRAIN_SPENT_WARM, /* one that was ready is given away */
+	BRAIN_SPENT_PAUSE,
+	BRAIN_SPENT_SNAPSHOT,
+	BRAIN_SPENT_RESUME,
+	BRAIN_SPENT_KILL,
+	BRAIN_SPENTS
+};
+
+struct brain_total { /* since control began */
+	uint64_t n, ms, most_ms;
+	uint64_t freed; /* bytes of memory, by the limits of what was ended */
+};
+
 struct brain {
 	struct control *control;
 	struct brain_store *store;
@@ -75,6 +91,7 @@ struct brain {
 	struct map spans;     /* our id -> struct brain_span */
 	struct map warming;   /* name -> struct warming */
 	char gateway[33];     /* this exec.db's own label at servers */
+	struct brain_total totals[BRAIN_SPENTS];
 	struct loop_timer tick;
 	uint64_t ticks;
 };
@@ -119,6 +136,7 @@ brain_ticket_find(const struct brain *b, const struct ask_line *line, uint64_t n
 enum status brain_ticket_add(struct brain *b, const struct brain_ticket *t) MUSTCHECK;
 /* How many tickets of it are open: none may be paused or expire that has some. */
 size_t brain_busy(const struct brain *b, struct str id);
+void brain_spend(struct brain *b, enum brain_spent what, uint64_t ms, uint64_t freed);
 uint64_t brain_now_s(void);
 /* What a server says of when a sandbox ends, and no more than is allowed; 0 stays 0. */
 uint64_t brain_end_capped(const struct brain *b, uint64_t expires_s);

@@ -39,9 +39,11 @@ took(const struct brain_job *j)
 	return loop_now_ms(j->brain->control->loop) - j->since_ms;
 }
 
+/* It is in j->box.cost; freed: by what was done. */
 static void
-set_cost(struct brain_job *j)
+set_cost(struct brain_job *j, enum brain_spent what, uint64_t freed)
 {
+	brain_spend(j->brain, what, took(j), freed);
 	if (brain_store_cost(j->brain->store, j->box.id, &j->box.cost) != ST_OK)
 		log_error(&j->brain->control->role.log, "exec.db: costs not kept");
 }
@@ -79,7 +81,7 @@ paused(struct brain_job *j, const struct call_got *got)
 	if (is_done(got)) {
 		st = set_state(j, BRAIN_PAUSED);
 		j->box.cost.pause_ms = took(j);
-		set_cost(j);
+		set_cost(j, BRAIN_SPENT_PAUSE, 0);
 	} else if (is_missing(got)) {
 		act_gone(j);
 	}
@@ -109,7 +111,7 @@ resumed(struct brain_job *j, const struct call_got *got)
 		enum status st = set_state(j, BRAIN_RUNNING);
 
 		j->box.cost.resume_ms = took(j);
-		set_cost(j);
+		set_cost(j, BRAIN_SPENT_RESUME, 0);
 		job_end(j, st, got);
 	} else if (is_missing(got)) {
 		act_gone(j);
@@ -157,7 +159,7 @@ thawed(struct brain_job *j, const struct call_got *got)
 		log_error(&j->brain->control->role.log, "%s has no way out yet: %s",
 			  j->id, status_code(st));
 	j->box.cost.resume_ms = took(j);
-	set_cost(j);
+	set_cost(j, BRAIN_SPENT_RESUME, 0);
 	struct brain_call w = { .method = "DELETE",
 				.target = snapshot_target(j, j->box.snapshot) };
 	job_next(j, &w, dropped);
@@ -233,9 +235,9 @@ frozen(struct brain_job *j)
 	brain_endpoints_forget(j->brain, j->box.id);
 	brain_unbind(j->brain, j->box.id);
 	if (st == ST_OK) {
-		j->box.cost.pause_ms = took(j);
+		j->box.cost.snapshot_ms = took(j);
 		j->box.cost.freed = memory_of(&j->box);
-		set_cost(j);
+		set_cost(j, BRAIN_SPENT_SNAPSHOT, j->box.cost.freed);
 		st = job_ask(j, "DELETE", "", frozen_gone);
 	}
 	if (st != ST_OK)
@@ -302,7 +304,12 @@ static void
 all_killed(struct brain_job *j, const struct call_got *got)
 {
 	(void)got; /* a snapshot that is left costs only room there */
+	bool was_there = j->box.state == BRAIN_RUNNING || j->box.state == BRAIN_PAUSED;
+
 	act_gone(j);
+	if (j->box.upstream.n > 0)
+		brain_spend(j->brain, BRAIN_SPENT_KILL, took(j),
+			    was_there ? memory_of(&j->box) : 0);
 	job_end(j, ST_OK, NULL);
 }
 

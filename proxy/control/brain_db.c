@@ -101,12 +101,12 @@ check(sqlite3 *db, const char *query)
 }
 
 static enum status
-make_tables(sqlite3 *db)
+whole(sqlite3 *db, enum status (*change)(sqlite3 *db))
 {
 	enum status st = sql_exec(db, "BEGIN IMMEDIATE");
 
 	if (st == ST_OK)
-		st = make_schema(db);
+		st = change(db);
 	if (st == ST_OK)
 		st = sql_exec(db, "COMMIT");
 	if (st != ST_OK && sqlite3_get_autocommit(db) == 0)
@@ -114,11 +114,23 @@ make_tables(sqlite3 *db)
 	return st;
 }
 
+/* Nothing stays of it in a file that isn't ours: only the result tells. */
+static enum status
+upgrade(sqlite3 *db)
+{
+	enum status st = sql_exec(db, brain_upgrade);
+
+	return st == ST_OK ? check_schema(db) : st;
+}
+
 static enum status
 check_tables(sqlite3 *db)
 {
-	enum status st = check_schema(db);
+	uint64_t version = 0;
+	enum status st = get_number(db, "PRAGMA user_version", &version);
 
+	if (st == ST_OK)
+		st = version == 1 ? whole(db, upgrade) : check_schema(db);
 	if (st == ST_OK)
 		st = check(db, "PRAGMA integrity_check(1)");
 	if (st == ST_OK)
@@ -133,7 +145,7 @@ ready(sqlite3 *db)
 	enum status st = get_number(db, "SELECT count(*) FROM sqlite_schema", &tables);
 
 	if (st == ST_OK)
-		st = tables == 0 ? make_tables(db) : check_tables(db);
+		st = tables == 0 ? whole(db, make_schema) : check_tables(db);
 	if (st == ST_OK &&
 	    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 1, NULL) != SQLITE_OK)
 		st = ST_SYSTEM;
@@ -142,7 +154,7 @@ ready(sqlite3 *db)
 	/* A commit, for the sake of its files: the first one syncs the name of the log, for
 	 * which the directory has to be opened. */
 	if (st == ST_OK)
-		st = sql_exec(db, "PRAGMA user_version=1");
+		st = sql_exec(db, "PRAGMA user_version=2");
 	return st == ST_OK ? sql_exec(db, "PRAGMA wal_checkpoint(PASSIVE)") : st;
 }
 
@@ -285,7 +297,7 @@ static const size_t numbers[] = { AT(created_s),     AT(expires_s),
 				  AT(used_s),        AT(paused_s),
 				  AT(gone_s),        AT(cost.create_ms),
 				  AT(cost.pause_ms), AT(cost.resume_ms),
-				  AT(cost.freed) };
+				  AT(cost.freed),    AT(cost.snapshot_ms) };
 
 static enum status
 take(sqlite3_stmt *q, struct arena *a, struct brain_sandbox *ret_x)

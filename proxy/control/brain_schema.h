@@ -1,12 +1,15 @@
 #ifndef PROXY_CONTROL_BRAIN_SCHEMA_H
 #define PROXY_CONTROL_BRAIN_SCHEMA_H
 /*
- * brain_schema: the tables of exec.db, version 1.  What must never be is forbidden here, not
+ * brain_schema: the tables of exec.db, version 2.  What must never be is forbidden here, not
  * by the code that writes: a row that would give a used sandbox to somebody else can't be
  * written.  Numbers are those of brain_store.h; brain_store.c checks that they are.
  *
  * Texts are BLOBs, as sql_bytes() binds them.  An absent text is x'', an absent time 0.  NULL
  * stands where a constraint is not to hold: no upstream yet, no owner (warm).
+ *
+ * Version 1 had no snapshot_ms.  A file of it becomes one of these by brain_upgrade, which gives
+ * word for word the same text; a later change is to add its own step.
  *
  * In pieces: C promises no longer strings.
  */
@@ -43,6 +46,7 @@ static const char *const brain_schema[] = {
 	" endpoints BLOB NOT NULL DEFAULT x'',"
 	" create_ms INTEGER NOT NULL DEFAULT 0, pause_ms INTEGER NOT NULL DEFAULT 0,"
 	" resume_ms INTEGER NOT NULL DEFAULT 0, freed INTEGER NOT NULL DEFAULT 0,"
+	" snapshot_ms INTEGER NOT NULL DEFAULT 0,"
 	" CHECK((tenant IS NULL) = (user IS NULL)),"
 	" CHECK(user IS NOT NULL OR (reuse = 0 AND state NOT IN (1, 3, 4))),"
 	" CHECK(upstream IS NOT NULL OR state NOT IN (2, 3)),"
@@ -167,8 +171,12 @@ static const char *const brain_schema[] = {
 	" WHERE revoked_s = 0;",
 
 	"PRAGMA application_id=1396786277;"
-	"PRAGMA user_version=1;",
+	"PRAGMA user_version=2;",
 };
+
+static const char brain_upgrade[] =
+	"ALTER TABLE sandboxes ADD COLUMN snapshot_ms INTEGER NOT NULL DEFAULT 0;"
+	"PRAGMA user_version=2;";
 /* clang-format on */
 
 #endif

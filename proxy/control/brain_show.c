@@ -65,8 +65,34 @@ show_one(const struct brain *b, const struct brain_sandbox *x, uint64_t now_s)
 	set_number(one, "create_ms", x->cost.create_ms);
 	set_number(one, "pause_ms", x->cost.pause_ms);
 	set_number(one, "resume_ms", x->cost.resume_ms);
+	set_number(one, "snapshot_ms", x->cost.snapshot_ms);
 	set_number(one, "freed", x->cost.freed);
 	return one;
+}
+
+json_t *
+brain_show_costs(const struct brain *b)
+{
+	static const char *const words[BRAIN_SPENTS] = {
+		[BRAIN_SPENT_CREATE] = "create", [BRAIN_SPENT_WARM] = "warm",
+		[BRAIN_SPENT_PAUSE] = "pause",   [BRAIN_SPENT_SNAPSHOT] = "snapshot",
+		[BRAIN_SPENT_RESUME] = "resume", [BRAIN_SPENT_KILL] = "kill",
+	};
+	json_t *all = json_object();
+
+	for (size_t i = 0; i < BRAIN_SPENTS; i++) {
+		const struct brain_total *t = &b->totals[i];
+		json_t *one = t->n == 0 ? NULL : json_object();
+
+		if (one == NULL)
+			continue;
+		set_number(one, "times", t->n);
+		set_number(one, "mean_ms", t->ms / t->n);
+		set_number(one, "most_ms", t->most_ms);
+		set_number(one, "freed", t->freed);
+		set(all, words[i], one);
+	}
+	return all;
 }
 
 /* The page behind this id; what comes out is the last one's, and empty at the end. */

@@ -254,11 +254,11 @@ enum status
 brain_store_cost(struct brain_store *s, struct str id, const struct brain_cost *cost)
 {
 	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
-	enum status st =
-		sql_prepare(s->db,
-			    "UPDATE sandboxes SET create_ms = ?2, pause_ms = ?3,"
-			    " resume_ms = ?4, freed = ?5 WHERE id = ?1",
-			    &q);
+	enum status st = sql_prepare(
+		s->db,
+		"UPDATE sandboxes SET create_ms = ?2, pause_ms = ?3,"
+		" resume_ms = ?4, freed = ?5, snapshot_ms = ?6 WHERE id = ?1",
+		&q);
 
 	if (st != ST_OK)
 		return st;
@@ -267,6 +267,7 @@ brain_store_cost(struct brain_store *s, struct str id, const struct brain_cost *
 	brain_db_number(q, 3, cost->pause_ms);
 	brain_db_number(q, 4, cost->resume_ms);
 	brain_db_number(q, 5, cost->freed);
+	brain_db_number(q, 6, cost->snapshot_ms);
 	return brain_db_lazily(s, q);
 }
 

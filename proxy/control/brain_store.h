@@ -80,7 +80,10 @@ struct brain_pair { /* one of metadata */
 };
 
 struct brain_cost {
-	uint64_t create_ms, pause_ms, resume_ms, freed; /* freed: bytes of memory */
+	uint64_t create_ms, pause_ms, resume_ms;
+	uint64_t
+		freed; /* bytes of memory, by its limit: of a snapshot, which ends it */
+	uint64_t snapshot_ms;
 };
 
 struct brain_sandbox {

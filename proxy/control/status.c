@@ -161,6 +161,7 @@ show_executions(const struct control *c, json_t *to)
 	json_t *all = brain_show(c->brain, brain_now_s(), &is_more);
 	(void)json_object_set_new(to, "executions", all == NULL ? json_null() : all);
 	(void)json_object_set_new(to, "more_executions", json_boolean(is_more));
+	(void)json_object_set_new(to, "costs", brain_show_costs(c->brain));
 }
 
 json_t *

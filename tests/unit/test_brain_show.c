@@ -35,7 +35,7 @@ assert_number(const json_t *one, const char *key, json_int_t v)
 static void
 a_sandbox_is_told_with_its_times_and_costs(void **state)
 {
-	const struct brain_cost cost = { 1200, 30, 200, 1 << 20 };
+	const struct brain_cost cost = { 1200, 30, 200, 1 << 20, 77 };
 	struct brain_sandbox x = { 0 };
 	enum brain_claimed how;
 	struct bench b;
@@ -67,6 +67,7 @@ a_sandbox_is_told_with_its_times_and_costs(void **state)
 	assert_number(one, "create_ms", 1200);
 	assert_number(one, "pause_ms", 30);
 	assert_number(one, "resume_ms", 200);
+	assert_number(one, "snapshot_ms", 77);
 	assert_number(one, "freed", 1 << 20);
 	assert_true(json_is_false(json_object_get(one, "warm")));
 	json_decref(all);

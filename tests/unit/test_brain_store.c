@@ -273,7 +273,7 @@ times_and_costs_are_kept(void **state)
 {
 	struct bench *b = *state;
 	struct brain_claim c = bench_claim("ann", "");
-	const struct brain_cost cost = { 1, 2, 3, UINT64_MAX };
+	const struct brain_cost cost = { 1, 2, 3, UINT64_MAX, 4 };
 	struct brain_sandbox x = bench_take(b, &c, BRAIN_NEW);
 
 	assert_int_equal(brain_store_made(b->s, x.id, STR("standard"), STR("u"), 0),

@@ -1,5 +1,6 @@
 /* What use does: time that is given, requests that a new control hears of, what one user may have
  * under way; and what is told of a sandbox meanwhile. */
+#include "proxy/control/brain_show.h"
 #include "proxy/control/principal.h"
 #include "tests/unit/brain_world.h"
 
@@ -288,6 +289,43 @@ an_id_that_comes_twice_is_nobodys_end(void **state)
 	free(id);
 }
 
+static json_int_t
+times_of(const json_t *costs, const char *what)
+{
+	return json_integer_value(
+		json_object_get(json_object_get(costs, what), "times"));
+}
+
+static void
+what_it_costs_is_counted_of_what_is_gone_too(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	struct str named = str_from(id);
+
+	(void)world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_PAUSE, id, ""));
+	(void)world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_RESUME, id, ""));
+	assert_int_equal(brain_job(w->c.brain, named, BRAIN_FREEZE, NULL), ST_OK);
+	world_run(w);
+	assert_int_equal(state_of(w, id), BRAIN_SNAPSHOT);
+	assert_int_equal(bench_get(&w->bench, named).cost.freed, 256 << 20);
+	(void)world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_RESUME, id, ""));
+	(void)world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_KILL, id, ""));
+	assert_int_equal(state_of(w, id), BRAIN_GONE);
+	json_t *costs = brain_show_costs(w->c.brain);
+	assert_int_equal(times_of(costs, "create"), 1);
+	assert_int_equal(times_of(costs, "pause"), 1);
+	assert_int_equal(times_of(costs, "snapshot"), 1);
+	assert_int_equal(times_of(costs, "resume"), 2);
+	assert_int_equal(times_of(costs, "kill"), 1);
+	assert_null(json_object_get(costs, "warm"));
+	assert_int_equal(json_integer_value(json_object_get(
+				 json_object_get(costs, "kill"), "freed")),
+			 256 << 20);
+	json_decref(costs);
+	free(id);
+}
+
 int
 main(void)
 {
@@ -299,6 +337,7 @@ main(void)
 		WITH_WORLD(one_user_takes_neither_all_turns_nor_all_tickets),
 		WITH_WORLD(an_answer_of_before_changes_nothing),
 		WITH_WORLD(the_earlier_end_is_told),
+		WITH_WORLD(what_it_costs_is_counted_of_what_is_gone_too),
 		WITH_WORLD(an_id_that_comes_twice_is_nobodys_end),
 	};
 
