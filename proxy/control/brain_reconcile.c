@@ -4,6 +4,8 @@
  *	a sandbox of ours that another hand paused, woke or lost   its row says so
  *	one that was being made when we ended                       is its row's
  *	one of ours that no row knows any more                      is ended there
+ *	one of ours that another server's row names                 nothing is done: both
+ *	                                                            stand on one docker
  *	one that is no sandbox of ours                              nothing is done
  *
  * Ours are those with this gateway's own label: servers may have other customers.
@@ -122,6 +124,15 @@ end_it(struct brain_round *r, struct str upstream)
 		       ST_OK);
 }
 
+/* Servers of several tiers on one docker list the sandboxes of each other. */
+static bool
+is_anothers(const struct brain_round *r, const struct brain_sandbox *box,
+	    struct str upstream)
+{
+	return box->server.n > 0 && !str_eq(box->server, str_from(r->server)) &&
+	       (box->upstream.n == 0 || str_eq(box->upstream, upstream));
+}
+
 /* By the label that it was given, since the answer to its create never came. */
 static void
 unknown(struct brain_round *r, struct str upstream, const json_t *said)
@@ -137,8 +148,10 @@ unknown(struct brain_round *r, struct str upstream, const json_t *said)
 		return;
 	if (!brain_time_read(brain_json_text(said, "expiresAt"), &expires_s))
 		expires_s = 0;
-	if (brain_store_find_any(r->brain->store, id, &r->arena, &box) == ST_OK &&
-	    box.state == BRAIN_PLACING && box.upstream.n == 0) {
+	enum status st = brain_store_find_any(r->brain->store, id, &r->arena, &box);
+	if (st == ST_OK && is_anothers(r, &box, upstream))
+		return;
+	if (st == ST_OK && box.state == BRAIN_PLACING && box.upstream.n == 0) {
 		if (brain_store_made(r->brain->store, id, str_from(r->server), upstream,
 				     brain_end_capped(r->brain, expires_s)) == ST_OK)
 			return;

@@ -129,6 +129,25 @@ what_another_hand_did_is_seen(void **state)
 }
 
 static void
+what_two_servers_list_stays_whose_it_is(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	struct fake_box *twin = &w->boxes[w->boxes_n++];
+
+	*twin = w->boxes[0];
+	twin->request = json_incref(w->boxes[0].request);
+	(void)snprintf(twin->server, sizeof twin->server, "%s",
+		       strcmp(w->boxes[0].server, "one") == 0 ? "two" : "one");
+	compare(w);
+	assert_false(twin->is_gone);
+	assert_int_equal(state_of(w, id), BRAIN_RUNNING);
+	assert_true(str_eq(bench_get(&w->bench, str_from(id)).server,
+			   str_from(w->boxes[0].server)));
+	free(id);
+}
+
+static void
 a_server_that_is_silent_loses_nothing(void **state)
 {
 	struct world *w = *state;
@@ -397,6 +416,7 @@ main(void)
 		WITH_WORLD(what_sleeps_too_long_is_ended),
 		WITH_WORLD(a_server_that_cannot_pause_is_not_asked_each_second),
 		WITH_WORLD(what_another_hand_did_is_seen),
+		WITH_WORLD(what_two_servers_list_stays_whose_it_is),
 		WITH_WORLD(a_server_that_is_silent_loses_nothing),
 		WITH_WORLD(servers_are_compared_page_by_page),
 		WITH_WORLD(none_of_many_stays_half_made),
