@@ -74,6 +74,13 @@ take_channel(struct pty_tap *t, enum pty_side from, uint8_t channel)
 }
 
 static void
+typed(const struct pty_tap *t, struct str octets)
+{
+	if (t->typed != NULL)
+		t->typed(t->ctx, octets);
+}
+
+static void
 take_bytes(struct pty_tap *t, struct pty_side_tap *s, struct str data)
 {
 	size_t skip = num_min(s->skip, data.n);
@@ -84,6 +91,8 @@ take_bytes(struct pty_tap *t, struct pty_side_tap *s, struct str data)
 		t->channels[PTY_REPLAY].octets += data.n;
 	else
 		tally_put(&t->channels[s->channel], data);
+	if (s->channel == PTY_STDIN)
+		typed(t, data);
 }
 
 static bool
@@ -101,8 +110,10 @@ take_typed(struct pty_tap *t, struct pty_side_tap *s, struct str part)
 	if (s != &t->sides[PTY_CLIENT])
 		return;
 	if (is_typed) {
-		if (is_stdin(s))
-			tally_put(&t->channels[PTY_STDIN], part);
+		if (!is_stdin(s))
+			return;
+		tally_put(&t->channels[PTY_STDIN], part);
+		typed(t, part);
 		return;
 	}
 	if (!s->is_early && tally_fork(&t->early, &t->channels[PTY_STDIN]) != ST_OK) {
@@ -169,8 +180,10 @@ settle_object(struct pty_tap *t, enum pty_side from)
 
 	if (from == PTY_CLIENT && is_stdin(s)) {
 		t->channels[PTY_STDIN].texts++;
-		if (s->is_early)
+		if (s->is_early) {
 			tally_settle(&t->channels[PTY_STDIN], &t->early);
+			typed(t, (struct str){ NULL, 0 });
+		}
 	}
 	if (from == PTY_SERVER && held_is(&s->type, STR("exit")))
 		t->has_code = held_int(&s->number, &t->code);

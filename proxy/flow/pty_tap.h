@@ -18,6 +18,10 @@
 enum pty_side { PTY_CLIENT, PTY_SERVER, PTY_SIDES };
 enum pty_channel { PTY_STDIN, PTY_STDOUT, PTY_STDERR, PTY_REPLAY, PTY_CHANNELS };
 
+/* Octets that are typed, in their order; NULL: nobody wants them.  A JSON message's whose
+ * type came behind its data is told with a view of p NULL: something was typed. */
+typedef void (*pty_typed_fn)(void *ctx, struct str octets);
+
 struct pty_side_tap {
 	uint64_t messages, unreadable;
 	bool is_blind, is_closed;
@@ -39,6 +43,8 @@ struct pty_tap {
 	int64_t code;
 	struct pty_side_tap sides[PTY_SIDES];
 	struct tally early;
+	pty_typed_fn typed; /* the caller's, to set after init */
+	void *ctx;
 };
 
 enum status pty_tap_init(struct pty_tap *t) MUSTCHECK;

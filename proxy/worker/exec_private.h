@@ -128,6 +128,17 @@ void exec_context_put(struct exec *e, struct str piece);
 
 /* exec_row.c */
 enum status exec_row(struct exec *e, enum row_kind kind) MUSTCHECK;
+/* n: begun; or NULL. */
+enum status exec_row_of(struct exec *e, enum row_kind kind,
+			struct exec_note *n) MUSTCHECK;
+
+/* exec_typed.c: lines that are typed into a terminal are judged; those that a rule calls more
+ * than low have a row before they go on. */
+struct exec_typed *exec_typed_new(struct exec *e); /* the arena's; NULL: no memory */
+void exec_typed_put(struct exec_typed *t, struct str octets); /* p NULL: not seen */
+/* ST_NO_LEDGER: a row found no room, so what was typed must not go on. */
+enum status exec_typed_status(const struct exec_typed *t) MUSTCHECK;
+void exec_typed_note(const struct exec_typed *t, struct exec_note *n);
 
 /* exec_refuse.c */
 struct exec *exec_of(struct turn *t); /* made if need be; NULL: no memory */

@@ -39,16 +39,23 @@ text_of(struct exec *e, struct exec_note *n, enum row_kind kind)
 enum status
 exec_row(struct exec *e, enum row_kind kind)
 {
+	CLEANUP(exec_note_done) struct exec_note own = { 0 };
+
+	return exec_row_of(e, kind, note_of(e, &own, kind));
+}
+
+enum status
+exec_row_of(struct exec *e, enum row_kind kind, struct exec_note *n)
+{
 	struct turn *t = e->t;
 	struct conn *c = t->c;
 	struct worker *w = c->w;
 	struct exchange *x = &t->x;
 	struct row row = role_row_begin(&w->role, kind, NULL);
 	CLEANUP(buf_done) struct buf where = { 0 };
-	CLEANUP(exec_note_done) struct exec_note own = { 0 };
 
 	buf_init(&where, DEST_NAME_MAX + 64);
-	row.exec = text_of(e, note_of(e, &own, kind), kind);
+	row.exec = text_of(e, n, kind);
 	if (x->dest != NULL && x->dest->port != 0)
 		dest_put(&where, x->dest);
 	row.host = str_of(where.p, where.len);

@@ -12,6 +12,7 @@ struct exec_watch {
 	struct multipart_tap parts;
 	const struct upload *judged; /* the last whose place was; NULL: none */
 	struct pty_tap pty;
+	struct exec_typed *typed; /* into it */
 	struct exec_tap events;
 	struct tally bytes;
 };
@@ -39,6 +40,12 @@ begin_parts(struct exec *e)
 	return st == ST_BAD_HEADER ? ST_OK : st;
 }
 
+static void
+typed(void *ctx, struct str octets)
+{
+	exec_typed_put(ctx, octets);
+}
+
 enum status
 exec_watch_begin(struct exec *e)
 {
@@ -53,9 +60,12 @@ exec_watch_begin(struct exec *e)
 		return ST_OK;
 	w = watch_of(e);
 	st = w == NULL ? ST_NOMEM : pty_tap_init(&w->pty);
-	if (st == ST_OK)
-		w->has_pty = true;
-	return st;
+	if (st != ST_OK)
+		return st;
+	w->has_pty = true;
+	w->typed = w->pty.ctx = exec_typed_new(e);
+	w->pty.typed = typed;
+	return w->typed == NULL ? ST_NOMEM : ST_OK;
 }
 
 /* Without memory for a tap the answer goes on, and the row says less. */
@@ -138,8 +148,10 @@ exec_watch_put(struct exec *e, bool is_response, struct str piece)
 
 	if (w == NULL || w->is_over || piece.n == 0)
 		return ST_OK;
-	if (w->has_pty && e->t->state == TURN_CARRY)
+	if (w->has_pty && e->t->state == TURN_CARRY) {
 		pty_tap_put(&w->pty, is_response ? PTY_SERVER : PTY_CLIENT, piece);
+		return exec_typed_status(w->typed);
+	}
 	if (w->has_parts && !is_response) {
 		multipart_tap_put(&w->parts, piece);
 		if (is_too_big(e))
@@ -234,8 +246,10 @@ note_parts(struct exec_note *n, const struct multipart_tap *t)
 }
 
 static void
-note_pty(struct exec_note *n, const struct pty_tap *t)
+note_pty(struct exec_note *n, const struct exec_watch *w)
 {
+	const struct pty_tap *t = &w->pty;
+
 	note_tally(n, "stdin", &t->channels[PTY_STDIN]);
 	note_tally(n, "stdout", &t->channels[PTY_STDOUT]);
 	note_tally(n, "stderr", &t->channels[PTY_STDERR]);
@@ -243,6 +257,7 @@ note_pty(struct exec_note *n, const struct pty_tap *t)
 		exec_note_number(n, "exit", t->code);
 	if (t->sides[PTY_CLIENT].is_blind || t->sides[PTY_SERVER].is_blind)
 		exec_note_text(n, "unread", STR("not all of it was read"));
+	exec_typed_note(w->typed, n);
 }
 
 static void
@@ -269,7 +284,7 @@ exec_watch_note(struct exec *e, struct exec_note *n)
 	if (w->is_unread)
 		exec_note_text(n, "unread", STR("an upload without a boundary"));
 	if (w->has_pty)
-		note_pty(n, &w->pty);
+		note_pty(n, w);
 	if (w->has_bytes)
 		note_bytes(n, &w->bytes);
 }

@@ -29,7 +29,10 @@ void
 turn_carry_body(struct turn *t, bool is_response, struct str view)
 {
 	t->since_ms = now(t);
-	(void)!exec_watch(t, is_response, view); /* of no file */
+	if (exec_watch(t, is_response, view) != ST_OK) {
+		turn_refuse(t, ST_NO_LEDGER);
+		return;
+	}
 	if (is_response) {
 		t->x.bytes_down += view.n;
 		t->down.counted += view.n;

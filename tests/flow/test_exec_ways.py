@@ -412,3 +412,60 @@ def test_trailers_carry_no_token_in_or_out_and_none_to_execd(w, port, path, pass
         assert more, got
         got += more
     assert got.split(b"\r\n0\r\n")[1] == b"X-More: 2\r\n\r\n" and came == [passes]
+
+
+def frame(octets, opcode=2):
+    assert len(octets) < 126
+    return bytes([0x80 | opcode, 0x80 | len(octets), 0, 0, 0, 0]) + octets
+
+
+@contextlib.contextmanager
+def terminal(w):
+    """A terminal's (caller's socket, what has arrived at execd)."""
+    got = bytearray()
+
+    def serve(request, sock):
+        key = request.names["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        digest = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
+        sock.sendall(f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                     f"Sec-WebSocket-Accept: {digest}\r\n\r\n".encode() + b"\x82\x03\x01ok")
+        while data := sock.recv(65536):
+            got.extend(data)
+    w.box.serve = serve
+    s = send(w, f"GET {PROXY}/44772/pty/p1/ws HTTP/1.1\nHost: a\nConnection: Upgrade\nUpgrade: websocket\n"
+                "Sec-WebSocket-Version: 13\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\n\n")
+    said = b""
+    while b"ok" not in said:
+        said += s.recv(4096)
+    with contextlib.closing(s):
+        yield s, got
+
+
+def test_lines_that_are_typed_are_judged_and_what_is_risky_has_a_row_before_it_goes_on(w):
+    with terminal(w) as (s, got):
+        for key in b"echo rm\rr\bmr\b\bxx\x15":  # what was taken back was never said
+            s.sendall(frame(b"\0" + bytes([key])))
+        s.sendall(frame(b"\0rm --password hunter2 a\r")[:9])
+        s.sendall(frame(b"\0rm --password hunter2 a\r")[9:] + frame(b'{"type":"stdin","data":"\\u001b[A\\r"}', 1))
+        s.sendall(frame(b'{"data":"rm b\\r","type":"stdin"}', 1))
+        wait_for(lambda: got.endswith(b'"stdin"}'))
+        rows = [r for r in w.rows("exec", least=2) if r["exec"]["op"] == "pty.input"]
+    told, = rows
+    assert told["exec"]["command"] == "rm --password [redacted] a" and told["exec"]["level"] == "high"
+    assert told["exec"]["why"].endswith("removes files") and told["exec"]["id"] == "p1" and told["user"] == "alice"
+    end, = w.rows("exec_end", least=1)
+    assert end["turn"] == told["turn"] and end["exec"]["typed_level"] == "high"
+    assert (end["exec"]["lines"], end["exec"]["lines_not_whole"]) == (4, 2)
+
+
+def test_what_is_risky_is_not_typed_without_a_ledger(w):
+    with terminal(w) as (s, got):
+        s.sendall(frame(b"\0ls\r"))
+        wait_for(lambda: got.endswith(b"ls\r"))
+        w.ring.fill()
+        s.sendall(frame(b"\0ls\r"))
+        wait_for(lambda: got.count(b"ls\r") == 2)
+        s.sendall(frame(b"\0rm x\r"))
+        with contextlib.suppress(ConnectionResetError):
+            assert s.recv(100) == b""
+        assert b"rm" not in got

@@ -1,0 +1,133 @@
+#include "proxy/flow/pty_line.h"
+
+#include <string.h>
+
+enum {
+	KEY_INTERRUPT = 3,
+	KEY_BACK = 8,
+	KEY_KILL = 21,
+	KEY_WORD = 23,
+	KEY_ESCAPE = 27,
+	KEY_DELETE = 127
+};
+
+enum { PLAIN, ESCAPED, SEQUENCE };
+
+void
+pty_line_init(struct pty_line *l)
+{
+	memset(l, 0, sizeof *l);
+}
+
+static void
+clear(struct pty_line *l)
+{
+	l->n = 0;
+	l->is_odd = false;
+}
+
+/* One character, which may be several octets (UTF-8, RFC 3629). */
+static void
+back(struct pty_line *l)
+{
+	while (l->n > 0 && ((unsigned char)l->text[l->n - 1] & 0xc0) == 0x80)
+		l->n--;
+	if (l->n > 0)
+		l->n--;
+}
+
+static void
+back_word(struct pty_line *l)
+{
+	while (l->n > 0 && l->text[l->n - 1] == ' ')
+		l->n--;
+	while (l->n > 0 && l->text[l->n - 1] != ' ')
+		l->n--;
+}
+
+static void
+add(struct pty_line *l, char c)
+{
+	if (l->n == sizeof l->text)
+		l->is_odd = true;
+	else
+		l->text[l->n++] = c;
+}
+
+/* Of sequences (ECMA-48, 5.4) only the marks around a paste are known: CSI 200 ~, 201 ~. */
+static void
+end_sequence(struct pty_line *l, char final)
+{
+	struct str p = str_of(l->parameters, l->parameters_n);
+	bool is_paste =
+		final == '~' && (str_eq(p, STR("200")) || str_eq(p, STR("201")));
+
+	l->escape = PLAIN;
+	l->is_odd = l->is_odd || !is_paste;
+}
+
+/* False: the octet is none of a sequence's. */
+static bool
+take_escape(struct pty_line *l, char c)
+{
+	if (l->escape == PLAIN)
+		return false;
+	if (l->escape == ESCAPED) {
+		l->parameters_n = 0;
+		l->escape = c == '[' ? SEQUENCE : PLAIN;
+		l->is_odd = l->is_odd || c != '[';
+		return true;
+	}
+	if (c >= 0x40 && c <= 0x7e) {
+		end_sequence(l, c);
+	} else if (c >= 0x20 && c <= 0x3f) {
+		if (l->parameters_n < sizeof l->parameters)
+			l->parameters[l->parameters_n++] = c;
+	} else {
+		l->escape = PLAIN; /* it was none */
+		l->is_odd = true;
+		return false;
+	}
+	return true;
+}
+
+static void
+end_line(struct pty_line *l, pty_line_fn fn, void *ctx)
+{
+	if (l->n > 0 || l->is_odd)
+		fn(ctx, str_of(l->text, l->n), !l->is_odd);
+	clear(l);
+}
+
+static void
+take(struct pty_line *l, char c)
+{
+	if (c == KEY_BACK || c == KEY_DELETE)
+		back(l);
+	else if (c == KEY_WORD)
+		back_word(l);
+	else if (c == KEY_KILL || c == KEY_INTERRUPT)
+		clear(l);
+	else if (c == KEY_ESCAPE)
+		l->escape = ESCAPED;
+	else if ((unsigned char)c < ' ')
+		l->is_odd = true;
+	else
+		add(l, c);
+}
+
+void
+pty_line_put(struct pty_line *l, struct str typed, pty_line_fn fn, void *ctx)
+{
+	for (size_t i = 0; i < typed.n; i++) {
+		char c = typed.p[i];
+
+		if (c == '\r' || c == '\n') {
+			l->is_odd = l->is_odd || l->escape != PLAIN;
+			l->escape = PLAIN;
+			end_line(l, fn, ctx);
+		} else if (!take_escape(l, c)) {
+			take(l, c);
+		}
+	}
+}
