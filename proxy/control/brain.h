@@ -67,6 +67,15 @@ enum brain_spent {
 	BRAIN_SPENTS
 };
 
+enum brain_idles { /* what is looked for each second */
+		   BRAIN_IDLE_EXPIRED,
+		   BRAIN_IDLE_SLEEP,
+		   BRAIN_IDLE_RUNNING, /* unused for so long that it is ended */
+		   BRAIN_IDLE_PAUSED,
+		   BRAIN_IDLE_SNAPSHOT,
+		   BRAIN_IDLES
+};
+
 struct brain_total { /* since control began */
 	uint64_t n, ms, most_ms;
 	uint64_t freed; /* bytes of memory, by the limits of what was ended */
@@ -77,20 +86,21 @@ struct brain {
 	struct brain_store *store;
 	struct list turns, tickets;
 	size_t turns_n;
-	struct map by_number; /* (line, number) -> struct brain_ticket */
-	struct map shares;    /* (tenant, user) -> struct brain_share */
-	struct map jobs;      /* our id -> struct brain_job */
-	struct map busy;      /* our id -> struct brain_busy */
-	struct map endpoints; /* our id -> struct brain_endpoints */
-	struct map down;      /* server -> struct brain_down */
-	struct map idle;      /* our id -> struct idle_try */
-	struct map rounds;    /* server -> struct brain_round */
-	struct map contexts;  /* our id -> struct brain_contexts */
-	struct map binds;     /* our id -> struct brain_bind */
-	struct map vaults;    /* our id -> struct brain_vault */
-	struct map spans;     /* our id -> struct brain_span */
-	struct map warming;   /* name -> struct warming */
-	char gateway[33];     /* this exec.db's own label at servers */
+	struct map by_number;        /* (line, number) -> struct brain_ticket */
+	struct map shares;           /* (tenant, user) -> struct brain_share */
+	struct map jobs;             /* our id -> struct brain_job */
+	struct map busy;             /* our id -> struct brain_busy */
+	struct map endpoints;        /* our id -> struct brain_endpoints */
+	struct map down;             /* server -> struct brain_down */
+	struct map idle;             /* our id -> struct idle_try */
+	size_t idle_at[BRAIN_IDLES]; /* how many are skipped */
+	struct map rounds;           /* server -> struct brain_round */
+	struct map contexts;         /* our id -> struct brain_contexts */
+	struct map binds;            /* our id -> struct brain_bind */
+	struct map vaults;           /* our id -> struct brain_vault */
+	struct map spans;            /* our id -> struct brain_span */
+	struct map warming;          /* name -> struct warming */
+	char gateway[33];            /* this exec.db's own label at servers */
 	struct brain_total totals[BRAIN_SPENTS];
 	struct loop_timer tick;
 	uint64_t ticks;

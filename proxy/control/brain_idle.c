@@ -106,8 +106,13 @@ act(struct brain *b, const struct brain_sandbox *box, enum brain_act what)
 		image_number(b->control->role.image, OPT_EXEC_IDLE_AFTER) / 1000;
 	struct idle_try *t = map_get(&b->idle, box->id);
 
-	if (brain_busy(b, box->id) > 0 ||
-	    (t != NULL && (t->is_open || now < t->until_s)))
+	if (brain_busy(b, box->id) > 0) {
+		/* It is used: it needn't be looked at each second. */
+		if (brain_store_touch(b->store, box->id, now) != ST_OK)
+			log_error(&b->control->role.log, "exec.db: a use isn't kept");
+		return false;
+	}
+	if (t != NULL && (t->is_open || now < t->until_s))
 		return false;
 	if (t == NULL && b->idle.len >= TRIES)
 		forget_tries(b, now);
@@ -120,13 +125,17 @@ act(struct brain *b, const struct brain_sandbox *box, enum brain_act what)
 	return t->is_open;
 }
 
+/* A page of which nothing can be begun doesn't stand before the others: they are next. */
 static void
-act_all(struct brain *b, const struct brain_sandboxes *found, enum brain_act what)
+act_all(struct brain *b, const struct brain_sandboxes *found, enum brain_act what,
+	size_t *at)
 {
 	size_t begun = 0;
 
 	for (size_t i = 0; i < found->n && begun < IDLE_AT_ONCE; i++)
 		begun += act(b, &found->of[i], what);
+	if (begun == 0)
+		*at = found->n < BRAIN_LIST_MAX ? 0 : *at + found->n;
 }
 
 static void
@@ -134,23 +143,32 @@ expire(struct brain *b)
 {
 	CLEANUP(arena_done) struct arena a;
 	struct brain_sandboxes found;
+	size_t *at = &b->idle_at[BRAIN_IDLE_EXPIRED];
 
 	arena_init(&a, IDLE_ARENA);
-	if (brain_store_expired(b->store, brain_now_s(), &a, &found) == ST_OK)
-		act_all(b, &found, BRAIN_KILL);
+	if (brain_store_expired(b->store, brain_now_s(), *at, &a, &found) == ST_OK)
+		act_all(b, &found, BRAIN_KILL, at);
 }
 
 static void
-unused(struct brain *b, enum brain_state in, uint64_t after_s, enum brain_act what)
+unused(struct brain *b, enum brain_idles which, uint64_t after_s, enum brain_act what)
 {
+	static const enum brain_state in[BRAIN_IDLES] = {
+		[BRAIN_IDLE_SLEEP] = BRAIN_RUNNING,
+		[BRAIN_IDLE_RUNNING] = BRAIN_RUNNING,
+		[BRAIN_IDLE_PAUSED] = BRAIN_PAUSED,
+		[BRAIN_IDLE_SNAPSHOT] = BRAIN_SNAPSHOT,
+	};
 	CLEANUP(arena_done) struct arena a;
 	struct brain_sandboxes found;
 	uint64_t now = brain_now_s();
+	size_t *at = &b->idle_at[which];
 
 	arena_init(&a, IDLE_ARENA);
 	if (after_s > 0 && now > after_s &&
-	    brain_store_idle(b->store, in, now - after_s, &a, &found) == ST_OK)
-		act_all(b, &found, what);
+	    brain_store_idle(b->store, in[which], now - after_s, *at, &a, &found) ==
+		    ST_OK)
+		act_all(b, &found, what, at);
 }
 
 void
@@ -162,15 +180,15 @@ brain_idle(struct brain *b)
 	uint64_t kill = image_number(im, OPT_EXEC_KILL_AFTER) / 1000;
 
 	expire(b);
-	unused(b, BRAIN_RUNNING, kill, BRAIN_KILL);
-	unused(b, BRAIN_PAUSED, kill, BRAIN_KILL);
-	unused(b, BRAIN_SNAPSHOT, kill, BRAIN_KILL);
+	unused(b, BRAIN_IDLE_RUNNING, kill, BRAIN_KILL);
+	unused(b, BRAIN_IDLE_PAUSED, kill, BRAIN_KILL);
+	unused(b, BRAIN_IDLE_SNAPSHOT, kill, BRAIN_KILL);
 	if (how == EXEC_IDLE_PAUSE)
-		unused(b, BRAIN_RUNNING, after, BRAIN_PAUSE);
+		unused(b, BRAIN_IDLE_SLEEP, after, BRAIN_PAUSE);
 	else if (how == EXEC_IDLE_SNAPSHOT)
-		unused(b, BRAIN_RUNNING, after, BRAIN_FREEZE);
+		unused(b, BRAIN_IDLE_SLEEP, after, BRAIN_FREEZE);
 	else if (how == EXEC_IDLE_KILL)
-		unused(b, BRAIN_RUNNING, after, BRAIN_KILL);
+		unused(b, BRAIN_IDLE_SLEEP, after, BRAIN_KILL);
 }
 
 /* Half made: by a process that is no more, or by a server that said nothing.  What may still

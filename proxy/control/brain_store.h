@@ -210,14 +210,14 @@ enum status brain_store_list(struct brain_store *s, const struct brain_filter *f
  * changed between.  total isn't told. */
 enum status brain_store_walk(struct brain_store *s, unsigned states, struct str after,
 			     struct arena *a, struct brain_sandboxes *ret) MUSTCHECK;
-/* Live ones that have expired, longest ago first; at most BRAIN_LIST_MAX.  Each must be
- * moved out of the live states, or it comes again. */
-enum status brain_store_expired(struct brain_store *s, uint64_t now_s, struct arena *a,
-				struct brain_sandboxes *ret) MUSTCHECK;
-/* With an owner, in this state, not used since: longest unused first, at most
- * BRAIN_LIST_MAX.  Busy ones are to be touched. */
+/* Live ones that have expired, longest ago first, behind that many of them; at most
+ * BRAIN_LIST_MAX.  Each must be moved out of the live states, or it comes again. */
+enum status brain_store_expired(struct brain_store *s, uint64_t now_s, size_t skip,
+				struct arena *a, struct brain_sandboxes *ret) MUSTCHECK;
+/* With an owner, in this state, not used since: longest unused first, behind that many of
+ * them, at most BRAIN_LIST_MAX.  Busy ones are to be touched. */
 enum status brain_store_idle(struct brain_store *s, enum brain_state state,
-			     uint64_t used_before_s, struct arena *a,
+			     uint64_t used_before_s, size_t skip, struct arena *a,
 			     struct brain_sandboxes *ret) MUSTCHECK;
 
 /* Warm ones: rows without owner.  They are made as others are: _warm_add() is PLACING,

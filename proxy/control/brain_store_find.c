@@ -173,36 +173,40 @@ brain_store_walk(struct brain_store *s, unsigned states, struct str after,
 }
 
 enum status
-brain_store_expired(struct brain_store *s, uint64_t now_s, struct arena *a,
+brain_store_expired(struct brain_store *s, uint64_t now_s, size_t skip, struct arena *a,
 		    struct brain_sandboxes *ret)
 {
 	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
 	enum status st = sql_prepare(
 		s->db,
-		SELECT_SHORT " expires_s > 0 AND expires_s <= ?1"
-			     " AND state < 5 ORDER BY expires_s" LIMIT(LIST_MAX),
+		SELECT_SHORT
+		" expires_s > 0 AND expires_s <= ?1"
+		" AND state < 5 ORDER BY expires_s" LIMIT(LIST_MAX) " OFFSET ?2",
 		&q);
 
 	if (st != ST_OK)
 		return st;
 	brain_db_number(q, 1, now_s);
+	sql_u64(q, 2, skip);
 	return brain_db_rows(q, a, ret);
 }
 
 enum status
 brain_store_idle(struct brain_store *s, enum brain_state state, uint64_t used_before_s,
-		 struct arena *a, struct brain_sandboxes *ret)
+		 size_t skip, struct arena *a, struct brain_sandboxes *ret)
 {
 	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
 	enum status st = sql_prepare(s->db,
-				     SELECT_SHORT " user IS NOT NULL AND state < 5"
-						  " AND state = ?1 AND used_s < ?2"
-						  " ORDER BY used_s" LIMIT(LIST_MAX),
+				     SELECT_SHORT
+				     " user IS NOT NULL AND state < 5"
+				     " AND state = ?1 AND used_s < ?2"
+				     " ORDER BY used_s" LIMIT(LIST_MAX) " OFFSET ?3",
 				     &q);
 
 	if (st != ST_OK)
 		return st;
 	sql_u64(q, 1, state);
 	brain_db_number(q, 2, used_before_s);
+	sql_u64(q, 3, skip);
 	return brain_db_rows(q, a, ret);
 }

@@ -358,19 +358,19 @@ the_idle_and_the_expired_are_found_and_the_busy_are_not(void **state)
 			 ST_OK);
 	assert_int_equal(brain_store_touch(b->s, y.id, BENCH_NOW + 100), ST_OK);
 	assert_int_equal(
-		brain_store_idle(b->s, BRAIN_RUNNING, BENCH_NOW + 50, &b->a, &got),
+		brain_store_idle(b->s, BRAIN_RUNNING, BENCH_NOW + 50, 0, &b->a, &got),
 		ST_OK);
 	assert_int_equal(got.n, 1);
 	assert_true(str_eq(got.of[0].id, x.id));
 	assert_int_equal(
-		brain_store_idle(b->s, BRAIN_PAUSED, BENCH_NOW + 50, &b->a, &got),
+		brain_store_idle(b->s, BRAIN_PAUSED, BENCH_NOW + 50, 0, &b->a, &got),
 		ST_OK);
 	assert_int_equal(got.n, 0);
 	/* The warm one, whose time is shortest. */
-	assert_int_equal(brain_store_expired(b->s, BENCH_NOW + 1000, &b->a, &got),
+	assert_int_equal(brain_store_expired(b->s, BENCH_NOW + 1000, 0, &b->a, &got),
 			 ST_OK);
 	assert_int_equal(got.n, 1);
-	assert_int_equal(brain_store_expired(b->s, BENCH_NOW + 3600, &b->a, &got),
+	assert_int_equal(brain_store_expired(b->s, BENCH_NOW + 3600, 0, &b->a, &got),
 			 ST_OK);
 	assert_int_equal(got.n, 3);
 }
@@ -392,7 +392,8 @@ rows_of_walks_are_short_whatever_callers_wrote(void **state)
 	for (int i = 0; i < ROWS; i++)
 		(void)bench_take(b, &c, BRAIN_NEW);
 	arena_init(&a, 256 * 1024);
-	assert_int_equal(brain_store_expired(b->s, BENCH_NOW + 3600, &a, &got), ST_OK);
+	assert_int_equal(brain_store_expired(b->s, BENCH_NOW + 3600, 0, &a, &got),
+			 ST_OK);
 	assert_int_equal(got.n, ROWS);
 	assert_int_equal(got.of[0].request.n, 0);
 	assert_true(str_eq(got.of[0].owner.user, STR("ann")));
@@ -402,7 +403,8 @@ rows_of_walks_are_short_whatever_callers_wrote(void **state)
 	assert_int_equal(got.n, ROWS);
 	arena_done(&a);
 	assert_int_equal(
-		brain_store_idle(b->s, BRAIN_PLACING, BENCH_NOW + 50, &a, &got), ST_OK);
+		brain_store_idle(b->s, BRAIN_PLACING, BENCH_NOW + 50, 0, &a, &got),
+		ST_OK);
 	assert_int_equal(got.n, ROWS);
 	arena_done(&a);
 	free(text);

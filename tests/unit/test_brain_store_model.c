@@ -239,7 +239,8 @@ do_expired(struct model *m)
 
 	for (size_t i = 0; i < m->rows_n; i++)
 		want += is_live(&m->rows[i]) && is_over(m, &m->rows[i]);
-	assert_int_equal(brain_store_expired(store(m), m->now, &m->b.a, &all), ST_OK);
+	assert_int_equal(brain_store_expired(store(m), m->now, 0, &m->b.a, &all),
+			 ST_OK);
 	assert_int_equal(all.n, want < BRAIN_LIST_MAX ? want : BRAIN_LIST_MAX);
 	for (size_t i = 0; i < all.n; i++) {
 		assert_int_equal(brain_store_gone(store(m), all.of[i].id, m->now),

@@ -289,6 +289,49 @@ an_id_that_comes_twice_is_nobodys_end(void **state)
 	free(id);
 }
 
+/* Whole pages of what was not used for long. */
+static void
+plant_unused(struct world *w, int n)
+{
+	static const char *const texts[] = {
+		"WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE"
+		" i < ?1) INSERT INTO owned SELECT CAST('one' AS BLOB),"
+		" CAST('u-' || i AS BLOB), x'62', x'61', 1 FROM x",
+		"WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE"
+		" i < ?1) INSERT INTO sandboxes(id, server, upstream, tenant, user,"
+		" agent, session, task, on_behalf_of, tier, state, reuse, reuse_key,"
+		" shape, created_s, expires_s, used_s, request)"
+		" SELECT CAST(printf('sb-%026d', i) AS BLOB), CAST('one' AS BLOB),"
+		" CAST('u-' || i AS BLOB), x'62', x'61', x'', x'', x'', x'', 0, 2, 0,"
+		" x'', x'00', 1, 0, ?2 + i, x'' FROM x",
+	};
+
+	for (size_t i = 0; i < COUNT_OF(texts); i++) {
+		CLEANUP(sql_done) sqlite3_stmt *q = NULL;
+
+		assert_int_equal(sql_prepare(brain_store_db(w->bench.s), texts[i], &q),
+				 ST_OK);
+		sql_u64(q, 1, (uint64_t)n);
+		if (i == 1)
+			sql_u64(q, 2, brain_now_s() - 2000);
+		assert_int_equal(sql_run(q), ST_OK);
+	}
+}
+
+static void
+what_cannot_sleep_does_not_keep_others_awake(void **state)
+{
+	struct world *w = *state;
+
+	plant_unused(w, 260);
+	w->http = 501;
+	w->says = "{\"code\":\"X\",\"message\":\"y\"}";
+	for (int i = 0; i < 40; i++)
+		look(w);
+	/* Each was tried, and none again at once. */
+	assert_int_equal(w->calls_n, 260);
+}
+
 static json_int_t
 times_of(const json_t *costs, const char *what)
 {
@@ -337,6 +380,7 @@ main(void)
 		WITH_WORLD(one_user_takes_neither_all_turns_nor_all_tickets),
 		WITH_WORLD(an_answer_of_before_changes_nothing),
 		WITH_WORLD(the_earlier_end_is_told),
+		WITH_WORLD(what_cannot_sleep_does_not_keep_others_awake),
 		WITH_WORLD(what_it_costs_is_counted_of_what_is_gone_too),
 		WITH_WORLD(an_id_that_comes_twice_is_nobodys_end),
 	};
