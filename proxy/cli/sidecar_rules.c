@@ -56,8 +56,11 @@ sidecar_put_rules(struct buf *b, const struct sidecar *s)
 		       "\t\ttype filter hook input priority 0; policy drop;\n"
 		       "\t\tiifname \"lo\" accept\n"
 		       "\t\tct state { established, related } accept\n"));
-	buf_putf(b, "\t\tip protocol tcp th dport { 44772, 8080, %u } accept\n",
-		 SIDECAR_API);
+	buf_put(b, STR("\t\tip protocol tcp th dport { 44772, 8080 } accept\n"));
+	/* A server that the sandbox puts there when the gateway is gone gets no token and no
+	 * credential. */
+	buf_putf(b, "\t\tip protocol tcp th dport %u socket mark %u accept\n",
+		 SIDECAR_API, SIDECAR_MARK);
 	buf_put(b, STR("\t\tcounter drop\n\t}\n"
 		       "\tchain through {\n"
 		       "\t\ttype filter hook forward priority 0; policy drop;\n"

@@ -43,6 +43,9 @@ set_all(int fd, const struct want *w)
 		ok = ok && set(fd, IPPROTO_IP, IP_PKTINFO, 1);
 	if (w->is_shared)
 		ok = ok && set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	/* What it accepts has the mark as well. */
+	if (w->l->mark != 0)
+		ok = ok && set(fd, SOL_SOCKET, SO_MARK, (int)w->l->mark);
 	if (w->l->tproxy)
 		ok = ok && (is_v6 ? set(fd, IPPROTO_IPV6, IPV6_TRANSPARENT, 1)
 				  : set(fd, IPPROTO_IP, IP_TRANSPARENT, 1));
@@ -196,6 +199,7 @@ bind_listeners(struct super *s, const struct image *im, struct listeners *old,
 	struct listeners made = { .n = 0 };
 	size_t n;
 	const struct image_listener *in = image_listeners(im, &n);
+	uint32_t mark = (uint32_t)image_number(im, OPT_EGRESS_MARK);
 
 	if (n > SUPER_LISTENERS)
 		return ST_TOO_BIG;
@@ -205,14 +209,18 @@ bind_listeners(struct super *s, const struct image *im, struct listeners *old,
 		made.of[i] = (struct listening){ .addr = in[i].addr,
 						 .port = in[i].port,
 						 .kind = in[i].kind,
-						 .tproxy = in[i].tproxy };
+						 .tproxy = in[i].tproxy,
+						 .mark = mark };
 		made.n = i + 1;
 		if (open_or_share(s, old, &made.of[i]))
 			continue;
 		int error = errno;
-		buf_putf(why, "listener %.*s (%s, port %u): %s",
+		buf_putf(why, "listener %.*s (%s, port %u): %s%s",
 			 STR_ARG(image_str(im, in[i].name)), kinds[in[i].kind & 3],
-			 in[i].port, strerror(error));
+			 in[i].port, strerror(error),
+			 mark != 0 && error == EPERM
+				 ? ": egress_mark needs CAP_NET_ADMIN"
+				 : "");
 		bind_close(&made);
 		return ST_SYSTEM;
 	}

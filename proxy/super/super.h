@@ -72,6 +72,7 @@ struct listening { /* one listener of the image */
 	struct addr addr;
 	uint16_t port;
 	uint8_t kind, tproxy;
+	uint32_t mark;          /* SO_MARK; 0: none */
 	int fds[SUPER_WORKERS]; /* one per worker; dns: udp, tcp */
 	size_t fds_n;
 	bool is_kept; /* while two generations are compared: also in the other one */

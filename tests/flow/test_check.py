@@ -203,7 +203,7 @@ def test_from_tools_asks_the_tools_that_are_there(tmp_path):
 
 
 COMMANDS = ["attach", "audit", "audit verify", "audit export", "ca", "check", "connectors", "detach", "doctor", "exec", "explain", "learn",
-            "policy", "policy from-tools", "reload", "rules", "run", "sandboxes", "status", "vault", "why"]
+            "policy", "policy from-tools", "reload", "rules", "run", "sandboxes", "sidecar", "status", "vault", "why"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -57,6 +57,7 @@ CALLS = {
     "userfaultfd": (["323", "0"], []),
     "prctl to be dumpable": (["157", "4", "1", "0", "0", "0"], []),
     "prlimit to more": (["302", "0", "7", "&0", "0", "--data", "ff" * 16], []),
+    "setsockopt of a mark": (["54", "3", "1", "36", "&0", "4", "--data", "00" * 4], []),
     "setsockopt of a filter": (["54", "3", "1", "26", "&0", "16", "--data", "00" * 16], []),
     "fcntl to own the signals of a descriptor": (["72", "3", "8", "1"], []),
     "fcntl for a signal with each byte": (["72", "3", "4", str(os.O_RDWR | os.O_ASYNC)], []),

@@ -69,14 +69,11 @@ def wait(what, test, seconds=60):
 class RealStack:
     """`tiers` maps a server's name to the docker runtime that its sandboxes get.  `network`:
     bridge, or a name (of the network and its bridge) as for a gateway in front: then
-    the server refuses a networkPolicy.  `egress` makes another egress image: it gets the
-    stack and returns the image's name.  `docker_conf` goes into dockerd's daemon.json,
-    `egress_conf` into the server's [egress]."""
+    the server refuses a networkPolicy."""
 
-    def __init__(self, tiers=None, network="bridge", runsc=False, egress=None, docker_conf=None, egress_conf=""):
+    def __init__(self, tiers=None, network="bridge", runsc=False):
         self.tiers = tiers or {"standard": "runc", "high": "strong"}
         self.network, self.runsc = network, runsc
-        self.egress, self.docker_conf, self.egress_conf, self.egress_image = egress, docker_conf or {}, egress_conf, EGRESS
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="osb-", dir="/tmp"))
         self.cgroup = self.folder.name
         self.socket = f"unix://{self.folder}/docker.sock"
@@ -121,7 +118,7 @@ class RealStack:
 
     def _dockerd(self):
         config = self.folder / "daemon.json"
-        config.write_text(json.dumps({"runtimes": self._runtimes(), **self.docker_conf}))
+        config.write_text(json.dumps({"runtimes": self._runtimes()}))
         log = open(self.folder / "dockerd.log", "wb")
         self.daemon = self.popen(
             ["dockerd", "-H", self.socket, "--config-file", config, "--data-root", self.folder / "data", "--exec-root",
@@ -147,9 +144,6 @@ class RealStack:
         self.docker("import", "--platform", "linux/amd64" if os.uname().machine == "x86_64" else "linux/arm64", tar, BASE)
         execd, egress = (packages.pack(m, self.folder / m) for m in ("execd", "egress"))
         self._image(EXECD, [(execd, "/execd"), (packages.HERE / "bootstrap.sh", "/bootstrap.sh")], [])
-        if self.egress is not None:
-            self.egress_image = self.egress(self)
-            return
         self._image(EGRESS, [(egress, "/egress")], ["--change", 'ENTRYPOINT ["/egress"]'])
 
     def _image(self, name, files, changes):
@@ -159,7 +153,13 @@ class RealStack:
         self.docker("commit", *changes, made, name)
         self.docker("rm", made)
 
-    def _server(self, name, runtime):
+    def serve(self, name, egress, more):
+        """Another server on the same docker, with this egress image and these lines of [egress]."""
+        self._server(name, "runc", egress, more)
+        wait(f"server {name}", lambda: self.healthy(self.servers[name]))
+        return self.servers[name]
+
+    def _server(self, name, runtime, egress=EGRESS, more=""):
         port = 18100 + len(self.servers)
         home = self.folder / name
         home.mkdir()
@@ -170,7 +170,7 @@ class RealStack:
             f'[server]\nhost = "127.0.0.1"\nport = {port}\napi_key = "{server.key}"\n'
             f'[runtime]\ntype = "docker"\nexecd_image = "{EXECD}"\n'
             f'[docker]\nnetwork_mode = "{self.network}"\nport_range_min = {low}\nport_range_max = {low + 999}\n'
-            f'[egress]\nimage = "{self.egress_image}"\n{self.egress_conf}[ingress]\nmode = "direct"\n'
+            f'[egress]\nimage = "{egress}"\n{more}[ingress]\nmode = "direct"\n'
             f'[store]\ntype = "sqlite"\npath = "{home}/store.db"\n{secure}')
         self.servers[name] = server
         self.start(server)

@@ -63,8 +63,9 @@ def state(vault):
 
 def vault_create(name, value, host):
     return state(BOXES[name].credential_vault.create(
-        [Credential(name="key", source={"type": "inline", "value": value})],
-        [CredentialBinding(name="to", match=CredentialMatch(hosts=[host]), auth=CredentialAuth(type="bearer", credential="key"))]))
+        credentials=[Credential(name="key", source={"type": "inline", "value": value})],
+        bindings=[CredentialBinding(name="to", match=CredentialMatch(hosts=[host]),
+                                    auth=CredentialAuth(type="bearer", credential="key"))]))
 
 
 def vault_get(name):

@@ -186,11 +186,11 @@ enroll_narrow(struct control *c, struct str id, const struct str *narrow, enroll
 {
 	struct world *w = the_world();
 
-	(void)c;
-	(void)fn;
-	(void)ctx;
 	assert_true(str_eq(id, str_from(w->enrolled)));
 	(void)snprintf(w->narrow, sizeof w->narrow, "%.*s", STR_ARG(*narrow));
+	w->enroll_fn = fn;
+	w->enroll_ctx = ctx;
+	loop_defer(c->loop, world_enrolled, w);
 	return ST_OK;
 }
 

@@ -16,6 +16,7 @@ struct row {
 #define CA_FILE                                                                        \
 	"`ca_file` is an absolute path without `:`, `.`, `..` and empty parts, like "  \
 	"/var/lib/sandgate-ca/ca.pem\n"
+#define HASH            "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 #define SERVERS(all)    LISTENER "servers:\n" all
 #define SERVER(members) SERVERS("  - {name: one, " members "}\n")
 #define EXEC(members)   SERVERS(ONE) "exec: {" members "}\n"
@@ -26,6 +27,15 @@ struct row {
 
 static const struct row rows[] = {
 	{ SERVERS(ONE STRONG), "" },
+	{ "listeners: [{name: e, kind: opensandbox, address: '0.0.0.0:18080', plain: "
+	  "true, sandbox: box, token_sha256: " HASH "}]\n",
+	  "" },
+	{ "listeners: [{name: e, kind: opensandbox, address: '127.0.0.1:18080', "
+	  "sandbox: box}]\n",
+	  "t.yaml:1:13: `sandbox` and `token_sha256` belong together: whose egress API "
+	  "it is, and who may ask there\n" },
+	{ "listeners: [{name: e, kind: dns, address: '127.0.0.1:53', sandbox: box}]\n",
+	  "t.yaml:1:59: sandbox and token_sha256 are for opensandbox listeners\n" },
 	{ SERVER("url: 'https://os.test:8443', key: k, tier: high, endpoints: "
 		 "[10.0.0.0/8], addresses: [10.1.0.0/16], network: boxes, weight: 3"),
 	  "" },

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,6 +33,7 @@ enum outcome { ALLOWED, REFUSED, KILLED };
 /* Sockets that exist before the jail, as super gives them. */
 struct given {
 	int listener, unix_line, udp;
+	uint64_t keep; /* capabilities */
 };
 
 typedef long (*deed_fn)(const struct given *g);
@@ -41,7 +43,7 @@ give_sockets(void)
 {
 	struct sockaddr_in sa = { .sin_family = AF_INET,
 				  .sin_addr = { htonl(INADDR_LOOPBACK) } };
-	struct given g;
+	struct given g = { .keep = 0 };
 	int pair[2];
 
 	g.listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -58,21 +60,23 @@ child(enum role r, const char *writable, deed_fn deed, const struct given *g)
 {
 	struct jail_report report;
 
-	if (jail_early(r, 0) != ST_OK || jail_enter(r, writable, &report) != ST_OK)
+	if (jail_early(r, g->keep) != ST_OK ||
+	    jail_enter(r, writable, &report) != ST_OK)
 		_exit(99);
 	_exit(deed(g) >= 0 ? ALLOWED : REFUSED);
 }
 
 static enum outcome
-do_in_jail(enum role r, const char *writable, deed_fn deed)
+do_keeping(enum role r, const char *writable, deed_fn deed, uint64_t keep)
 {
 #ifdef SG_SANITIZED
 	skip(); /* the sanitizers' runtime can't live in this jail; see jail.c */
 #endif
 	struct given g = give_sockets();
 	int how = 0;
-	pid_t pid = fork();
 
+	g.keep = keep;
+	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0)
 		child(r, writable, deed, &g);
@@ -86,6 +90,12 @@ do_in_jail(enum role r, const char *writable, deed_fn deed)
 	}
 	assert_int_not_equal(WEXITSTATUS(how), 99);
 	return (enum outcome)WEXITSTATUS(how);
+}
+
+static enum outcome
+do_in_jail(enum role r, const char *writable, deed_fn deed)
+{
+	return do_keeping(r, writable, deed, 0);
 }
 
 /* Deeds. */
@@ -273,6 +283,14 @@ steer_connections(const struct given *g)
 }
 
 static long
+mark_packets(const struct given *g)
+{
+	int mark = 7;
+
+	return setsockopt(g->udp, SOL_SOCKET, SO_MARK, &mark, sizeof mark);
+}
+
+static long
 speak_on_the_line(const struct given *g)
 {
 	struct iovec iov = { (char[]){ "x" }, 1 };
@@ -305,6 +323,26 @@ every_role_lives_and_speaks_to_super_in_its_jail(void **state)
 		assert_int_equal(do_in_jail(r, NULL, live), ALLOWED);
 		assert_int_equal(do_in_jail(r, NULL, speak_on_the_line), ALLOWED);
 	}
+}
+
+static void
+only_a_dialer_with_that_capability_marks_packets(void **state)
+{
+	const uint64_t net_admin = 1ULL << CAP_NET_ADMIN;
+
+	(void)state;
+	EACH_ROLE_R
+	{
+		assert_int_equal(do_in_jail(r, NULL, mark_packets), KILLED);
+		if (r != ROLE_DIALER)
+			assert_int_equal(do_keeping(r, NULL, mark_packets, net_admin),
+					 KILLED);
+	}
+	/* Who has none to keep is in the same jail as who was left none. */
+	assert_int_equal(do_keeping(ROLE_DIALER, NULL, mark_packets, net_admin),
+			 geteuid() == 0 ? ALLOWED : KILLED);
+	assert_int_equal(do_keeping(ROLE_DIALER, NULL, steer_connections, net_admin),
+			 KILLED);
 }
 
 static void
@@ -456,6 +494,7 @@ main(void)
 		cmocka_unit_test(a_role_has_no_capability_and_gains_none),
 		cmocka_unit_test(every_role_lives_and_speaks_to_super_in_its_jail),
 		cmocka_unit_test(no_role_executes_traces_or_makes_code_and_one_forks),
+		cmocka_unit_test(only_a_dialer_with_that_capability_marks_packets),
 		cmocka_unit_test(only_the_dialer_makes_sockets_and_only_plain_ones),
 		cmocka_unit_test(no_role_opens_a_file_outside_its_directory),
 		cmocka_unit_test(a_worker_cannot_turn_what_it_holds_into_a_connection),

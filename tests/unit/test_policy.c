@@ -42,9 +42,20 @@ static const char text[] =
 	"      - {hosts: [ok.test]}\n"
 	"    deny:\n"
 	"      - {hosts: [never.test.example]}\n"
+	"  any:\n"
+	"    allow: [{any_host: true, ports: [443]}, {hosts: [api.test.example], "
+	"paths: ['/v1/**']}]\n"
+	"    deny: [{hosts: [bad.test]}]\n"
 	"  none: {allow: []}\n";
 
 static const struct row rows[] = {
+	/* every host, and what is denied all the same */
+	{ "any", "some.test", 443, WAY_TLS, "", "", ACTION_TUNNEL, ST_OK },
+	{ "any", "some.test", 443, WAY_ANY, "", "", ACTION_TUNNEL, ST_OK },
+	{ "any", "some.test", 80, WAY_HTTP, "GET", "/", ACTION_DENY, ST_DENIED_PORT },
+	{ "any", "some.test", 443, WAY_TCP, "", "", ACTION_DENY, ST_DENIED_PROTOCOL },
+	{ "any", "bad.test", 443, WAY_TLS, "", "", ACTION_DENY, ST_DENIED_RULE },
+	{ "any", "203.0.113.9", 443, WAY_TLS, "", "", ACTION_TUNNEL, ST_OK },
 	/* exact names and wildcards, label by label */
 	{ "p", "ok.test", 443, WAY_ANY, "", "", ACTION_TUNNEL, ST_OK },
 	{ "p", "ok.test", 443, WAY_TLS, "", "", ACTION_TUNNEL, ST_OK },
