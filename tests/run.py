@@ -34,10 +34,13 @@ class Failed(Exception):
     """What a part found."""
 
 
-class LOG:
-    """Where the part that runs writes."""
+class Log(threading.local):
+    """Where the part that runs in this thread writes."""
 
     out = None
+
+
+LOG = Log()
 
 
 def run(command, timeout=1800, **kw):
@@ -53,18 +56,20 @@ def run(command, timeout=1800, **kw):
 
 def build(preset, target="all"):
     """Built once a run, with the tests' own programs, also where `./dev demo` built without them before."""
-    if preset not in BUILT:
-        run(["cmake", "--preset", preset, "-DSG_TESTS=ON"], stdout=subprocess.DEVNULL)
-        run(["cmake", "--build", f"build/{preset}", "--target", target])
-        BUILT.add(preset)
+    with BUILDING[preset]:
+        if preset not in BUILT:
+            run(["cmake", "--preset", preset, "-DSG_TESTS=ON"], stdout=subprocess.DEVNULL)
+            run(["cmake", "--build", f"build/{preset}", "--target", target])
+            BUILT.add(preset)
     return ROOT / "build" / preset
 
 
 BUILT = set()
+BUILDING = {preset: threading.Lock() for preset in ("release", "asan", "clang", "fuzz")}
 
 
 def part_lint(_):
-    run([PYTHON, TESTS / "lint/run.py", build("release"), build("clang")])
+    run([PYTHON, TESTS / "lint/run.py", build("release"), build("clang")], timeout=3600)
 
 
 def part_unit(_):
@@ -192,8 +197,12 @@ def part_agents(_):
     return pytest(TESTS / "agents", build("release") / "bin")
 
 
+def build_fuzz():
+    return build("fuzz", "fuzz_targets")
+
+
 def part_fuzz(options):
-    folder = build("fuzz", "fuzz_targets")
+    folder = build_fuzz()
     more = ["--seconds", options.seconds] if options.seconds else []
     run([PYTHON, TESTS / "fuzz/run.py", folder, *more], timeout=3600)
     LOG.out.flush()
@@ -225,8 +234,31 @@ def part_long(_):
 PARTS = {name.removeprefix("part_"): fn for name, fn in list(globals().items()) if name.startswith("part_")}
 # One after the other: what waits for a clock is not tried beside what takes the whole
 # machine, or a stall of the machine passes for one of the gateway.
-ORDER = ["unit", "lint", "fuzz", "demo", "flow", "cases", "jail", "separation", "escape", "kill", "clients", "systems",
-         "opensandbox", "kubernetes", "fresh", "fresh13"]
+ORDER = ["unit", "lint", "demo", "flow", "cases", "jail", "separation", "escape", "kill", "clients", "systems",
+         "opensandbox", "kubernetes", "fresh", "fresh13", "fuzz"]
+
+
+class Quiet(threading.Thread):
+    """The lint, and then the build for the fuzzing, in what time the other parts leave over.
+
+    They wait for no clock, and the others mostly do.  SCHED_IDLE, which the children of a
+    thread inherit, runs only where nobody else wants to: whoever wakes up has the processor
+    at once, so that this is none of the stalls that ORDER is about.
+    """
+
+    def __init__(self, names, options, rows):
+        super().__init__()
+        self.names, self.options, self.rows = names, options, rows
+
+    def run(self):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        one("lint", self.options, self.rows)
+        if "fuzz" in self.names:
+            with open(ROOT / "build/quiet.log", "w", errors="replace") as LOG.out:
+                try:
+                    build_fuzz()
+                except (Failed, subprocess.TimeoutExpired):
+                    pass  # the part builds what is missing, and tells
 
 
 def one(name, options, rows):
@@ -273,8 +305,16 @@ def main():
     names = options.parts or ORDER
     if "opensandbox" in names:
         options.brought = bring_opensandbox()
+    quiet = Quiet(names, options, rows)
     for name in names:
+        if name == "lint":
+            quiet.start()
+            continue
+        if name == "fuzz" and quiet.is_alive():
+            quiet.join()  # takes the whole machine, as the lint then may
         one(name, options, rows)
+    if quiet.is_alive():
+        quiet.join()
     print("\n== parts")
     for name in names:
         how, note, seconds = rows[name]
