@@ -109,6 +109,9 @@ check_text(struct build *b, const struct node *n, enum option opt)
 	    dest_from_authority(n->text, 0, &d) != ST_OK)
 		report_error(b->report, n->at, "`%.*s` is not HOST:PORT",
 			     STR_ARG(n->text));
+	if (opt == OPT_EXEC_DOCKER && n->text.n > 0 && n->text.p[0] != '/')
+		report_error(b->report, n->at, "`%.*s` is no absolute path",
+			     STR_ARG(n->text));
 	if (opt == OPT_ADMIN_ADDRESS)
 		check_admin(b, n);
 	if (opt == OPT_ADMIN_TOKEN_SHA256 && n->text.n > 0)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "conf/auth_text.h"
-#include "conf/build.h"
+#include "conf/build_connector.h"
 #include "conf/policy.h"
 #include "conf/value.h"
 
@@ -98,6 +98,18 @@ on_token_sha256(struct build *b, const struct node *n, void *ctx)
 			     "all zero is not the SHA-256 of a token");
 }
 
+/* Whoever compares a token is told digests of what lies in the vault, and of nothing else. */
+static bool
+is_kept_elsewhere(const struct build *b, struct str secret)
+{
+	struct str rest = secret, first = str_cut(&rest, '/');
+	const struct connector_source *of =
+		rest.p == NULL ? NULL : map_get(&b->connector_index, first);
+
+	return str_starts(secret, STR("files/")) || str_starts(secret, STR("env/")) ||
+	       (of != NULL && of->use == USE_STORE);
+}
+
 static void
 on_token(struct build *b, const struct node *n, void *ctx)
 {
@@ -105,11 +117,16 @@ on_token(struct build *b, const struct node *n, void *ctx)
 
 	if (!value_text(b->report, n, &s))
 		return;
-	if (auth_is_shared_secret(s))
-		((struct sandbox *)ctx)->image.token = draft_str(b->draft, s);
-	else
+	if (!auth_is_shared_secret(s))
 		report_error(b->report, n->at,
 			     "`token` is a name in the vault, not the token itself");
+	else if (is_kept_elsewhere(b, s))
+		report_error(b->report, n->at,
+			     "`%.*s` is not kept in the vault: put the token there, or "
+			     "its SHA-256 under `token_sha256`",
+			     STR_ARG(s));
+	else
+		((struct sandbox *)ctx)->image.token = draft_str(b->draft, s);
 }
 
 static struct image_ref

@@ -128,7 +128,8 @@ neither.
 .B token
 Instead of it the name of the token in the vault, of the same tenant: what
 .B sandgate vault rotate
-puts there is good at once, and the one before for its grace.
+puts there is good at once, and the one before for its grace. Files, variables and sources are
+not the vault.
 .TP
 .BR user ,\\  agent ,\\  session ,\\  tenant
 For the ledger.

@@ -1,4 +1,5 @@
 /* What operators ask about approvals. */
+#include "proxy/base/enc.h"
 #include "proxy/base/num.h"
 #include "proxy/control/approval_in.h"
 
@@ -17,13 +18,16 @@ all_of(const struct admin_conn *a)
 	return a->control->approvals;
 }
 
-/* "12"; 0: none. */
+/* "12" as lists have it, or 13 letters and digits as rows of workers do; 0: none. */
 static uint64_t
 number_of(const struct admin_conn *a)
 {
+	struct str name = api_text(a, "name");
 	uint64_t v = 0;
 
-	return num_parse_strict(api_text(a, "name"), INT64_MAX, &v) ? v : 0;
+	if (num_parse_strict(name, INT64_MAX, &v))
+		return v;
+	return enc_get_id(name, &v) && v <= INT64_MAX ? v : 0;
 }
 
 static void

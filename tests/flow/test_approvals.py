@@ -26,6 +26,11 @@ def token(name):
     return f"token-of-{name}"
 
 
+def padded(number):
+    """As a worker's row names an approval."""
+    return "".join("0123456789abcdefghjkmnpqrstvwxyz"[number >> 5 * i & 31] for i in range(12, -1, -1))
+
+
 def roles():
     return [{"token_sha256": hashlib.sha256(token(name).encode()).hexdigest(), "name": name, "role": role}
             for name, role in PEOPLE.items()]
@@ -239,7 +244,8 @@ def test_a_wider_scope_lets_the_same_text_pass_until_it_is_revoked(world):
     for command, more in (("echo danger two", fields), ("echo danger one", {"X-Sandgate-Session": "s2"}), ("echo danger one", {})):
         thread, got = w.hold(command, **more)
         held, = w.pending()
-        w.says("bob", "deny", held["id"])
+        assert f"approval {padded(held['id'])}\n" in w.says("carol", "show", padded(held["id"]))
+        w.says("bob", "deny", padded(held["id"]).upper())
         thread.join(20)
         assert "said no" in refusal(got[0]), (command, more)
     w.says("bob", "revoke", grant["id"])

@@ -254,6 +254,12 @@ static const struct row rows[] = {
 	{ "sandboxes: [{id: a, token: '{user}/y', policy: p}]\npolicies: {p: {allow: "
 	  "[]}}\n",
 	  "t.yaml:1:28: `token` is a name in the vault, not the token itself\n" },
+	{ "sandboxes: [{id: a, token: files/ci, policy: p}]\npolicies: {p: {allow: "
+	  "[]}}\n",
+	  "t.yaml:1:28: `files/ci` is not kept in the vault: put the token there, or "
+	  "its SHA-256 under `token_sha256`\n" },
+	{ "exec: {docker: run/docker.sock}\n",
+	  "t.yaml:1:16: `run/docker.sock` is no absolute path\n" },
 	{ "sandboxes: [{source: 10.0.0.999, policy: p}]\npolicies: {p: {allow: []}}\n",
 	  "t.yaml:1:13: `id` is missing\n"
 	  "t.yaml:1:22: `10.0.0.999` is not an IP address\n" },

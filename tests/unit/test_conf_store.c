@@ -22,6 +22,10 @@ static const struct row rows[] = {
 		     "thing', mount: kv/two, version: 7}, y/z: {path: p, field: f}}"),
 	  "" },
 	{ SOURCE(URL ", auth: {kind: token, secret: t}, " ITEM), "" },
+	{ SOURCE(URL ", " LOGIN
+		     ", " ITEM) "sandboxes: [{id: a, token: bao/x, policy: p}]\n",
+	  "t.yaml:8:28: `bao/x` is not kept in the vault: put the token there, or its "
+	  "SHA-256 under `token_sha256`\n" },
 	{ SOURCE(LOGIN ", " ITEM),
 	  "t.yaml:3:5: a source of secrets must say its `url`\n" },
 	{ SOURCE(URL ", " ITEM), "t.yaml:3:5: a source must say its `auth`\n" },
