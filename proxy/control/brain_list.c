@@ -223,28 +223,6 @@ list_done(void *state)
 	map_done(&l->said);
 }
 
-/* Those that have some of the caller's. */
-static enum status
-find_servers(struct brain_turn *t, struct list_state *l)
-{
-	struct brain_filter all = { .owner = t->owner,
-				    .page = 1,
-				    .page_size = BRAIN_LIST_MAX };
-	struct brain_sandboxes found = { 0 };
-	enum status st = brain_store_list(t->brain->store, &all, &t->arena, &found);
-
-	for (size_t i = 0; st == ST_OK && i < found.n; i++) {
-		bool is_there = found.of[i].upstream.n == 0;
-
-		for (size_t k = 0; k < l->servers_n; k++)
-			is_there =
-				is_there || str_eq(l->servers[k], found.of[i].server);
-		if (!is_there && l->servers_n < BRAIN_SERVERS)
-			l->servers[l->servers_n++] = found.of[i].server;
-	}
-	return st;
-}
-
 void
 brain_list(struct brain_turn *t)
 {
@@ -273,7 +251,8 @@ brain_list(struct brain_turn *t)
 				   "page, pageSize or metadata can't be read.");
 		return;
 	}
-	st = find_servers(t, l);
+	st = brain_store_servers(t->brain->store, &t->owner, &t->arena, l->servers,
+				 COUNT_OF(l->servers), &l->servers_n);
 	if (st == ST_OK)
 		ask_next(t);
 	else

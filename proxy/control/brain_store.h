@@ -200,6 +200,10 @@ struct brain_filter {
 
 enum status brain_store_list(struct brain_store *s, const struct brain_filter *f,
 			     struct arena *a, struct brain_sandboxes *ret) MUSTCHECK;
+/* The servers that have some of this owner's, at most max. */
+enum status brain_store_servers(struct brain_store *s, const struct brain_owner *o,
+				struct arena *a, struct str *ret_names, size_t max,
+				size_t *ret_n) MUSTCHECK;
 
 /* What follows is for control's own, everybody's and warm ones too, and is short: request,
  * metadata, policy and endpoints stay empty, so that no caller's long texts fill the arena

@@ -151,6 +151,42 @@ brain_store_list(struct brain_store *s, const struct brain_filter *f, struct are
 	return ST_OK;
 }
 
+static enum status
+take_names(sqlite3_stmt *q, struct arena *a, struct str *names, size_t max, size_t *n)
+{
+	enum status st = ST_OK;
+
+	while (st == ST_OK && *n < max) {
+		st = sql_next(q);
+		if (st == ST_OK)
+			st = brain_db_text(q, 0, a, &names[(*n)++]);
+	}
+	return st == ST_END ? ST_OK : st;
+}
+
+enum status
+brain_store_servers(struct brain_store *s, const struct brain_owner *o, struct arena *a,
+		    struct str *ret_names, size_t max, size_t *ret_n)
+{
+	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
+	size_t n = 0;
+	enum status st =
+		sql_prepare(s->db,
+			    "SELECT DISTINCT server FROM sandboxes WHERE tenant = ?1"
+			    " AND user = ?2 AND user IS NOT NULL AND state < 7"
+			    " AND upstream IS NOT NULL ORDER BY server",
+			    &q);
+
+	if (st != ST_OK)
+		return st;
+	sql_bytes(q, 1, o->tenant);
+	sql_bytes(q, 2, o->user);
+	st = take_names(q, a, ret_names, max, &n);
+	if (st == ST_OK)
+		*ret_n = n;
+	return st;
+}
+
 /* Control's own. */
 
 enum status

@@ -332,6 +332,33 @@ what_cannot_sleep_does_not_keep_others_awake(void **state)
 	assert_int_equal(w->calls_n, 260);
 }
 
+/* Of more than one page of rows. */
+static void
+all_servers_of_ones_own_are_found(void **state)
+{
+	struct world *w = *state;
+	const struct brain_owner o = { STR("b"), STR("a") };
+	const struct brain_owner other = { STR("b"), STR("c") };
+	struct str names[4];
+	size_t n = 9;
+
+	plant_unused(w, 260);
+	assert_int_equal(
+		sql_exec(brain_store_db(w->bench.s),
+			 "INSERT INTO owned VALUES(x'74', x'75', x'62', x'61', "
+			 "1); UPDATE sandboxes SET server = x'74', upstream = "
+			 "x'75' WHERE upstream = CAST('u-260' AS BLOB)"),
+		ST_OK);
+	assert_int_equal(brain_store_servers(w->bench.s, &o, &w->bench.a, names, 4, &n),
+			 ST_OK);
+	assert_int_equal(n, 2);
+	assert_true(str_eq(names[0], STR("one")) && str_eq(names[1], STR("t")));
+	assert_int_equal(
+		brain_store_servers(w->bench.s, &other, &w->bench.a, names, 4, &n),
+		ST_OK);
+	assert_int_equal(n, 0);
+}
+
 static json_int_t
 times_of(const json_t *costs, const char *what)
 {
@@ -381,6 +408,7 @@ main(void)
 		WITH_WORLD(an_answer_of_before_changes_nothing),
 		WITH_WORLD(the_earlier_end_is_told),
 		WITH_WORLD(what_cannot_sleep_does_not_keep_others_awake),
+		WITH_WORLD(all_servers_of_ones_own_are_found),
 		WITH_WORLD(what_it_costs_is_counted_of_what_is_gone_too),
 		WITH_WORLD(an_id_that_comes_twice_is_nobodys_end),
 	};
