@@ -28,7 +28,9 @@ put_local(struct buf *b, const struct sidecar *s, const char *verdict)
 	put_own(b, s, 6, verdict);
 }
 
-/* Whatever the sandbox begins is for the gateway, or dropped; what was begun from outside is
+/* Neighbours of IPv6 are found by the kernel itself, whose packets carry no mark.
+ *
+ * Whatever the sandbox begins is for the gateway, or dropped; what was begun from outside is
  * for three ports, over IPv4 as docker publishes them.  Only answers count as established:
  * packets of a connection that was let in, or of one with the mark. */
 void
@@ -49,13 +51,17 @@ sidecar_put_rules(struct buf *b, const struct sidecar *s)
 	buf_putf(b, "\t\tmeta mark %u accept\n", SIDECAR_MARK);
 	put_local(b, s, "accept");
 	buf_put(b, STR("\t\tct state established ct direction reply accept\n"
+		       "\t\ticmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } "
+		       "accept\n"
 		       "\t\tmeta l4proto udp th dport 443 reject with icmpx "
 		       "port-unreachable\n"
 		       "\t\tcounter drop\n\t}\n"
 		       "\tchain in {\n"
 		       "\t\ttype filter hook input priority 0; policy drop;\n"
 		       "\t\tiifname \"lo\" accept\n"
-		       "\t\tct state { established, related } accept\n"));
+		       "\t\tct state { established, related } accept\n"
+		       "\t\ticmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } "
+		       "accept\n"));
 	buf_put(b, STR("\t\tip protocol tcp th dport { 44772, 8080 } accept\n"));
 	/* A server that the sandbox puts there when the gateway is gone gets no token and no
 	 * credential. */

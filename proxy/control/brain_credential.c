@@ -182,7 +182,7 @@ take_hold(struct brain_turn *t, struct change *c)
 		return ST_NOMEM;
 	v->changing = c;
 	c->brain = t->brain;
-	memcpy(c->id, t->box.id.p, num_min(t->box.id.n, BRAIN_ID));
+	memcpy(c->id, t->box.id.p, num_min(t->box.id.n, STR_NAME_MAX));
 	return ST_OK;
 }
 

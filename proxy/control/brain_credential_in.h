@@ -25,7 +25,7 @@ struct change {                         /* t->state */
 	struct keeping *keeping;
 	struct brain
 		*brain; /* whose vault of that sandbox is ours to change; or NULL */
-	char id[BRAIN_ID + 1];
+	char id[STR_NAME_MAX + 1];
 };
 
 /* Changes t->state, which begins as what is there, by the turn's body.  ST_DENIED: no connector

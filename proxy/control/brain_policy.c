@@ -338,34 +338,6 @@ netpolicy_put_narrow(struct buf *b, const json_t *policy)
 	}
 }
 
-json_t *
-netpolicy_of_narrow(const struct narrow *n)
-{
-	CLEANUP(buf_done) struct buf b = { 0 };
-	json_t *all, *to = json_array(), *ret = NULL;
-	const json_t *rule;
-	size_t i;
-	bool allows;
-
-	buf_init(&b, 4 * NARROW_TEXT_MAX);
-	narrow_put_json(&b, n);
-	all = b.st == ST_OK ? json_loadb(b.p, b.len, 0, NULL) : NULL;
-	json_array_foreach(json_object_get(all, "rules"), i, rule)
-	{
-		const json_t *target = json_object_get(rule, "allow");
-		bool is_allowed = target != NULL;
-
-		if (!is_allowed)
-			target = json_object_get(rule, "deny");
-		json_t *made = rule_new(is_allowed, text_of(target));
-		if (made != NULL)
-			(void)json_array_append_new(to, made);
-	}
-	allows = str_eq(text_of(json_object_get(all, "default")), STR("allow"));
-	json_decref(all);
-	return policy_new(allows, to, &ret) == ST_OK ? ret : NULL;
-}
-
 /* The operator's. */
 
 /* What a sidecar, which knows names only, must not let through by name. */

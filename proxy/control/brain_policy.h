@@ -46,8 +46,6 @@ json_t *netpolicy_of_image(const struct image *im, uint32_t policy);
 /* Allows exactly what both allow.  operator: of netpolicy_of_image(); policy NULL: the
  * operator's alone. */
 json_t *netpolicy_narrow(const json_t *operators, const json_t *policy);
-/* What a sandbox is narrowed by, as a policy; NULL: no memory. */
-json_t *netpolicy_of_narrow(const struct narrow *n);
 /* As conf/narrow.h reads it; NULL: everything is denied. */
 void netpolicy_put_narrow(struct buf *b, const json_t *policy);
 /* Of a target in the kept form: would the policy allow all of it? */

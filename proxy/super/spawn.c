@@ -68,9 +68,8 @@ child_descriptors(const struct super *s, int line)
 		child_failed(s, "close_range");
 }
 
-/* The one capability of a role that has one: the locator's, for elements of nft sets and
- * neighbours; the dialer's, for SO_MARK, if the configuration names a mark.  All others have
- * none. */
+/* One at most: the locator's for nft sets and neighbours, the dialer's for SO_MARK where the
+ * configuration names a mark. */
 static uint64_t
 child_capability(const struct super *s, enum role r)
 {

@@ -293,6 +293,25 @@ def test_credentials_need_a_connector_and_are_never_told_again(world):
     assert world.sdk.ask("vault_get", "mitm")["status"] == 404
 
 
+def test_what_it_cannot_keep_it_does_not_begin(world):
+    """And says why; the server then refuses the create."""
+    rules = "OPENSANDBOX_EGRESS_RULES={}"
+    cases = [([], [rules], "TOKEN is missing"), (["--cap-add", "NET_ADMIN"], [rules], "TOKEN is missing"),
+             ([], [rules, "OPENSANDBOX_EGRESS_TOKEN=t"], "CAP_NET_ADMIN and nft are needed"),
+             (["--cap-add", "NET_ADMIN"], ["OPENSANDBOX_EGRESS_RULES={", "OPENSANDBOX_EGRESS_TOKEN=t"], "is no JSON"),
+             (["--cap-add", "NET_ADMIN"], ['OPENSANDBOX_EGRESS_RULES={"egress": [{"action": "allow", "target": "*"}]}', "OPENSANDBOX_EGRESS_TOKEN=t"],
+              "the target of a rule"),
+             (["--cap-add", "NET_ADMIN"], [rules, "OPENSANDBOX_EGRESS_TOKEN=t", "OPENSANDBOX_EGRESS_CREDENTIAL_VAULT_REQUIRE_TLS=true"],
+              "REQUIRE_TLS is refused"),
+             (["--cap-add", "NET_ADMIN"], [rules, "OPENSANDBOX_EGRESS_TOKEN=t", "OPENSANDBOX_EGRESS_UPSTREAM_PROXY=http://p:1"],
+              "UPSTREAM_PROXY is refused")]
+    running = [subprocess.Popen(["docker", "-H", world.stack.socket, "run", "--rm", *flags, *(f"-e{e}" for e in env), "sg/sidecar:local"],
+                                stderr=subprocess.PIPE, text=True) for flags, env, _ in cases]
+    for process, (flags, env, wanted) in zip(running, cases):
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode == 1 and wanted in said, (flags, env, said)
+
+
 def pids(world, name, executable):
     """Of the host, of a container's processes."""
     rows = world.stack.docker("top", world.sidecar(name), "-eo", "pid,comm").stdout.splitlines()[1:]

@@ -432,10 +432,50 @@ each_operation_has_a_name_of_its_own(void **state)
 						COUNT_OF(exec_egress) - 1 + 3);
 }
 
+/* Where one sandbox's egress API is all that there is. */
+static void
+a_listener_of_one_sandbox_has_its_egress_api_and_nothing_else(void **state)
+{
+	static const struct {
+		const char *method, *target;
+		enum status st;
+		enum exec_op op;
+	} cases[] = {
+		{ "GET", "/healthz", ST_OK, EXEC_OP_HEALTHZ },
+		{ "PUT", "/policy", ST_OK, EXEC_OP_POLICY_SET },
+		{ "DELETE", "/policy/", ST_OK, EXEC_OP_POLICY_DELETE },
+		{ "GET", "/credential-vault/credentials/a", ST_OK,
+		  EXEC_OP_CREDENTIAL_GET },
+		{ "GET", "/v1/sandboxes", ST_OK, EXEC_OP_EGRESS_OTHER },
+		{ "GET", "/sandboxes/b/proxy/18080/policy", ST_OK,
+		  EXEC_OP_EGRESS_OTHER },
+		{ "GET", "/proxy/44772/command", ST_OK, EXEC_OP_EGRESS_OTHER },
+		{ "GET", "//policy", ST_BAD_PATH, EXEC_OP_COUNT },
+		{ "GET", "/%70olicy", ST_BAD_PATH, EXEC_OP_COUNT },
+		{ "GET", "/POLICY", ST_BAD_PATH, EXEC_OP_COUNT },
+		{ "TRACE", "/policy", ST_METHOD_REFUSED, EXEC_OP_COUNT },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		struct exec_route r = { .op = EXEC_OP_COUNT };
+		enum status st = exec_route_read_egress(
+			method_of(str_from(cases[i].method)), str_from(cases[i].target),
+			STR("box"), &r);
+
+		if (st != cases[i].st || r.op != cases[i].op)
+			fail_msg("%s: %s", cases[i].target, status_code(st));
+		if (st == ST_OK)
+			expect_str(cases[i].target, r.sandbox, "box");
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			a_listener_of_one_sandbox_has_its_egress_api_and_nothing_else),
 		cmocka_unit_test(each_route_of_the_server_is_known_with_and_without_v1),
 		cmocka_unit_test(each_route_of_execd_is_the_same_by_every_way),
 		cmocka_unit_test(each_route_of_the_egress_api_is_the_same_by_every_way),
