@@ -332,6 +332,37 @@ what_cannot_sleep_does_not_keep_others_awake(void **state)
 	assert_int_equal(w->calls_n, 260);
 }
 
+static void
+a_create_that_failed_is_tried_anew_by_the_same_key(void **state)
+{
+	struct world *w = *state;
+	struct place_wish wish =
+		wish_of(ALICE, EXEC_OP_SANDBOX_CREATE, "", CREATE_BODY);
+	char id[64];
+
+	wish.idempotency = STR("k1");
+	w->http = 500;
+	w->says = "{\"code\":\"X\",\"message\":\"y\"}";
+	assert_int_equal(world_ask(w, wish)->a.http, 500);
+	w->http = 0;
+	struct fake_answer *f = world_ask(w, wish);
+	assert_int_equal(f->a.http, 202);
+	(void)snprintf(id, sizeof id, "%.60s", world_text(f, NULL, "id"));
+	assert_string_equal(world_text(world_ask(w, wish), NULL, "id"), id);
+	assert_int_equal(w->boxes_n, 1);
+	/* Told for a while. */
+	f = world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_LIST, "", ""));
+	assert_non_null(strstr(f->body, "\"Failed\""));
+	assert_int_equal(sql_exec(brain_store_db(w->bench.s),
+				  "UPDATE sandboxes SET created_s = 1"),
+			 ST_OK);
+	brain_idle_rest(w->c.brain);
+	world_run(w);
+	f = world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_LIST, "", ""));
+	assert_null(strstr(f->body, "\"Failed\""));
+	assert_non_null(strstr(f->body, id));
+}
+
 /* Of more than one page of rows. */
 static void
 all_servers_of_ones_own_are_found(void **state)
@@ -408,6 +439,7 @@ main(void)
 		WITH_WORLD(an_answer_of_before_changes_nothing),
 		WITH_WORLD(the_earlier_end_is_told),
 		WITH_WORLD(what_cannot_sleep_does_not_keep_others_awake),
+		WITH_WORLD(a_create_that_failed_is_tried_anew_by_the_same_key),
 		WITH_WORLD(all_servers_of_ones_own_are_found),
 		WITH_WORLD(what_it_costs_is_counted_of_what_is_gone_too),
 		WITH_WORLD(an_id_that_comes_twice_is_nobodys_end),
