@@ -48,7 +48,7 @@ def tcp(address, port, data=b"GET / HTTP/1.1\r\nHost: x.evil.test\r\n\r\n"):
 def udp(address, port, data=b"leak"):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     s = socket.socket(family, socket.SOCK_DGRAM)
-    s.settimeout(0.3)
+    s.settimeout(T.get("patience", 0.3))
     try:
         s.connect((address, port))
         s.send(data)
@@ -253,7 +253,7 @@ def quic_is_refused_at_once():
 
 @attack("net")
 def the_neighbour():
-    return [tcp(T["neighbour"], 4444), udp(T["neighbour"], 4444)] if "neighbour" in T else "none"
+    return [way(T[which], 4444) for which in ("neighbour", "neighbour6") if which in T for way in (tcp, udp)]
 
 
 @attack("root")

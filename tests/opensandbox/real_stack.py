@@ -24,6 +24,7 @@ import time
 
 import packages
 
+SUBNET6 = "fd00:5a67::/64"
 BASE, EXECD, EGRESS = "sg/base:local", "sg/execd:local", "sg/egress:local"
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 # A run that is killed leaves no daemon; dockerd ends its containers when it is ended.
@@ -76,6 +77,7 @@ class RealStack:
         self.network, self.runsc = network, runsc
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="osb-", dir="/tmp"))
         self.cgroup = self.folder.name
+        self.ca_file = self.folder / "ca/ca.pem"  # that a gateway in front may write
         self.socket = f"unix://{self.folder}/docker.sock"
         self.holder, self.daemon, self.servers, self.isolation = None, None, {}, "simulated: runc under another name"
 
@@ -103,7 +105,7 @@ class RealStack:
         if self.network not in ("bridge", "host"):
             # As gateway mode has it: no traffic between sandboxes of one bridge.
             self.docker("network", "create", "--opt", "com.docker.network.bridge.enable_icc=false", "--opt",
-                        f"com.docker.network.bridge.name={self.network}", self.network)
+                        f"com.docker.network.bridge.name={self.network}", "--ipv6", "--subnet", SUBNET6, self.network)
         for name, runtime in self.tiers.items():
             self._server(name, runtime)
         for server in self.servers.values():
@@ -118,7 +120,8 @@ class RealStack:
 
     def _dockerd(self):
         config = self.folder / "daemon.json"
-        config.write_text(json.dumps({"runtimes": self._runtimes()}))
+        dns = {} if self.network in ("bridge", "host") else {"dns": ["192.0.2.53"]}
+        config.write_text(json.dumps({"runtimes": self._runtimes(), **dns}))
         log = open(self.folder / "dockerd.log", "wb")
         self.daemon = self.popen(
             ["dockerd", "-H", self.socket, "--config-file", config, "--data-root", self.folder / "data", "--exec-root",
@@ -165,15 +168,24 @@ class RealStack:
         home.mkdir()
         server = Server(name, port, f"key-of-{name}", runtime, home / "log")
         secure = "" if runtime == "runc" else f'[secure_runtime]\ntype = "gvisor"\ndocker_runtime = "{runtime}"\n'
+        publish = "" if self.network in ("bridge", "host") else self._as_documented(runtime)
         low = 40000 + 1000 * len(self.servers)
         (home / "config.toml").write_text(
             f'[server]\nhost = "127.0.0.1"\nport = {port}\napi_key = "{server.key}"\n'
             f'[runtime]\ntype = "docker"\nexecd_image = "{EXECD}"\n'
-            f'[docker]\nnetwork_mode = "{self.network}"\nport_range_min = {low}\nport_range_max = {low + 999}\n'
+            f'[docker]\nnetwork_mode = "{self.network}"\nport_range_min = {low}\nport_range_max = {low + 999}\n{publish}'
             f'[egress]\nimage = "{egress}"\n{more}[ingress]\nmode = "direct"\n'
-            f'[store]\ntype = "sqlite"\npath = "{home}/store.db"\n{secure}')
+            f'[store]\ntype = "sqlite"\npath = "{home}/store.db"\n'
+            f'[storage]\nallowed_host_paths = ["{self.ca_file}"]\n{secure}')
         self.servers[name] = server
         self.start(server)
+
+    def _as_documented(self, runtime):
+        """docs/OPENSANDBOX.md: execd is for the gateway alone; gVisor doesn't reach docker's 127.0.0.11."""
+        names = self.folder / "resolv.conf"
+        names.write_text("nameserver 192.0.2.53\n")
+        binds = "" if runtime == "runc" else f'sandbox_binds = ["{names}:/etc/resolv.conf:ro"]\n'
+        return f'publish_host = "127.0.0.1"\n{binds}'
 
     def start(self, server):
         """Also for a test that stopped one: the same configuration, HOME and port."""

@@ -1,23 +1,34 @@
 """Sandboxes on a docker network that the gateway stands in front of: real dockerd, a real
-server, pins made by the locator.
+server, pins made by the locator, the gateway's authority put where OpenSandbox's own start-up
+script looks for it.  Around them witness.py tells of everything that got out.
 """
 import json
 import subprocess
+import sys
+import threading
 import time
 
 import packages
 import pytest
 import real_stack
-from conftest import absent
-from front import IMAGE
+import witness
+from conftest import HERE, REPORT, absent
+from front import FLOW, IMAGE, flow
+
+sys.path.append(str(FLOW))
+from certificates import make_ca, make_leaf  # noqa: E402
 
 NETWORK, PORT = "sgbr0", 18090
+# Without those that a kernel of its own has no sockets for.
+QUICK = "udp_to_every_sink metadata ports_of_the_gateway_itself raw_sockets ipv6 the_neighbour last"
+ATTACKS = HERE.parent / "escape/attacks.py"
+API, TRACKER, SECRET = "api.example.test", "tracker.example.test", "canary-9c1f-not-for-sandboxes"
 CALL = """
 import json, sys, urllib.request as u, urllib.error
 method, url, key, body = sys.argv[1:5]
 r = u.Request(url, body.encode() or None, {'OPEN-SANDBOX-API-KEY': key, 'Content-Type': 'application/json'}, method=method)
 try:
-    a = u.build_opener(u.ProxyHandler({})).open(r, timeout=60)
+    a = u.build_opener(u.ProxyHandler({})).open(r, timeout=120)
 except urllib.error.HTTPError as e:
     a = e
 print(json.dumps([a.status, a.read().decode()]))
@@ -27,29 +38,45 @@ import socket, sys, urllib.request as u
 def get(host, at):
     r = u.Request('http://%s/' % at, headers={'Host': host})
     try:
-        return u.build_opener(u.ProxyHandler({})).open(r, timeout=4).read().decode().strip()
+        return u.build_opener(u.ProxyHandler({})).open(r, timeout=1.5).read().decode().strip()
     except Exception as e:
         return getattr(e, 'code', None) or 'nothing'
 def udp(at, port):
-    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(2)
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(0.5)
     try:
         s.sendto(b'x', (at, port)); return s.recv(10).decode()
     except OSError:
         return 'nothing'
-print([get('ok.example.test', sys.argv[1]), get('no.other.test', sys.argv[1]), udp(sys.argv[1], 4444)])
+at, at6 = sys.argv[1:3]
+first = get('ok.example.test', at)
+print(first if sys.argv[3:] else [first, get('ok.example.test', '[%s]' % at6), get('no.other.test', at), udp(at, 4444)])
 """
-WEB = """
-import http.server, socket, threading
-class H(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200); self.send_header('Content-Length', '5'); self.end_headers(); self.wfile.write(b'fine\\n')
-    def log_message(self, *_): pass
-def echo():
-    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('0.0.0.0', 4444))
-    while True: s.sendto(b'escaped', s.recvfrom(10)[1])
-threading.Thread(target=echo, daemon=True).start()
-http.server.HTTPServer(('127.0.0.1', 80), H).serve_forever()
-"""
+REACHES = "['fine', 'fine', 403, 'nothing']"
+
+
+class Watched:
+    """What witness.py tells."""
+
+    def __init__(self, stack):
+        stack.folder.chmod(0o755)  # the gateway's roles have a user of their own
+        leaf = make_leaf(make_ca(stack.folder / "target"), API, TRACKER)
+        self.ca, self.seen = stack.folder / "target/ca.pem", []
+        self.process = stack.popen([packages.PYTHON, HERE / "witness.py", *leaf], stdout=subprocess.PIPE, text=True)
+        self.outside = str(json.loads(self.process.stdout.readline())["up"])  # a process out there
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.seen.append(json.loads(line))
+
+    def forget(self):
+        time.sleep(0.3)  # what is on its way
+        self.seen.clear()
+
+    def check(self):
+        """Nobody came who shouldn't."""
+        time.sleep(0.2)
+        assert [e for e in self.seen if e["where"] != "target"] == []
 
 
 @pytest.fixture(scope="module")
@@ -60,86 +87,253 @@ def networked(shelf):
             why = shelf[name]
     if why is not None:
         absent("real OpenSandbox on a named network", why)
-    with real_stack.RealStack({"standard": "runc"}, network=NETWORK) as stack:
-        web = stack.popen([packages.PYTHON, "-c", WEB])
+    has_runsc = (packages.SHELF / "bin/runsc").exists()
+    tiers = {"standard": "runc", **({"high": "strong"} if has_runsc else {})}
+    with real_stack.RealStack(tiers, network=NETWORK, runsc=has_runsc) as stack:
+        stack.watched = Watched(stack)
         try:
             yield stack
         finally:
-            real_stack.end(web)
+            real_stack.end(stack.watched.process)
+
+
+def config(stack):
+    loopback = {"addresses": ["127.0.0.0/8"]}
+    return {
+        "servers": [{"name": s.name, "url": s.url, "key": f"opensandbox/{s.name}", "tier": s.name, "network": NETWORK,
+                     **({"ca_file": str(stack.ca_file)} if s.name == "standard" else {}), "endpoints": ["127.0.0.0/8", "172.16.0.0/12"], **loopback}
+                    for s in stack.servers.values()],
+        "listeners": [{"name": "exec", "kind": "opensandbox", "address": f"127.0.0.1:{PORT}"},
+                      *({"name": name + v[:1], "kind": kind, "address": f"{at}:{port}"} for v, at in (("4", "0.0.0.0"), ("6", "[::]"))
+                        for name, kind, port in (("egress", "transparent", 15001), ("dns", "dns", 15053)))],
+        "resolver": {"hosts": {name: ["127.0.0.1"] for name in ("ok.example.test", API, TRACKER)}},
+        "upstream_tls": {"ca_file": str(stack.watched.ca)},
+        "policies": {"coding": {"connectors": ["tracker"], "allow": [
+            {"hosts": ["ok.example.test"], "ports": [80], **loopback},
+            {"hosts": [API], "methods": ["GET"], "paths": ["/v1/**"], **loopback}]}},
+        "connectors": [{"name": "tracker", "hosts": [TRACKER], **loopback, "auth": {"kind": "bearer", "secret": "tracker/token"},
+                        "allow": [{"methods": ["GET"], "paths": ["/issues/**"]}]}],
+        "exec": {"docker": str(stack.folder / "docker.sock"), "placement": [{"tier": "high", "labels": {"tier": "high"}}]
+                 if "high" in stack.servers else []}}
 
 
 @pytest.fixture(scope="module")
 def fronted(networked, front_for_all):
-    server = networked.servers["standard"]
-    front = front_for_all({"standard": (server.url, server.key)}, around=networked.inside(), more={
-        "servers": [{"name": "standard", "url": server.url, "key": "opensandbox/standard", "tier": "standard", "network": NETWORK,
-                     "endpoints": ["127.0.0.0/8", "172.16.0.0/12"], "addresses": ["127.0.0.0/8"]}],
-        "listeners": [{"name": "exec", "kind": "opensandbox", "address": f"127.0.0.1:{PORT}"}, {"name": "egress", "kind": "transparent", "address": "0.0.0.0:15001"},
-                      {"name": "dns", "kind": "dns", "address": "0.0.0.0:15053"}],
-        "resolver": {"hosts": {"ok.example.test": ["127.0.0.1"]}},
-        "exec": {"docker": str(networked.folder / "docker.sock")}})
-    rules = front.must("rules", "--interface", NETWORK, "--sandboxes")
-    networked.run(["nft", "-f", "-"], input=rules, text=True)
+    servers = {s.name: (s.url, s.key) for s in networked.servers.values()}
+    front = front_for_all(servers, around=networked.inside(), more=config(networked))
+    front.must("vault", "put", "tracker/token", input=SECRET)
+    networked.run(["nft", "-f", "-"], input=front.must("rules", "--interface", NETWORK, "--sandboxes"), text=True)
     return front
 
 
 def ask(stack, front, method, path, body=""):
     """From inside of the namespace that all of it lives in."""
     done = stack.run([packages.PYTHON, "-c", CALL, method, f"http://127.0.0.1:{PORT}{path}", front.key, body],
-                     capture_output=True, text=True, timeout=90)
+                     capture_output=True, text=True, timeout=150)
     return json.loads(done.stdout)
 
 
-def gateway_of(stack):
+class Box:
+    """A sandbox that was asked for as a caller would."""
+
+    def __init__(self, stack, front, **more):
+        self.stack, self.front = stack, front
+        before = self.containers()
+        status, made = ask(stack, front, "POST", "/v1/sandboxes", json.dumps({
+            "image": {"uri": IMAGE}, "entrypoint": ["tail", "-f", "/dev/null"], "timeout": 600,
+            "resourceLimits": {"cpu": "1", "memory": "256Mi"}, **more}))
+        assert status == 202, (made, front.gate.text_of_log()[-3000:])
+        self.id = json.loads(made)["id"]
+        self.cid, = self.containers() - before
+        self.pid = stack.docker("inspect", "-f", "{{.State.Pid}}", self.cid).stdout.strip()
+
+    def containers(self):
+        return set(self.stack.docker("ps", "-q", "--no-trunc", "--filter", "label=opensandbox.io/id").stdout.split())
+
+    def run(self, command):
+        """Through the gateway's own API, as the sandbox's root: (exit code, standard output)."""
+        path = f"/v1/sandboxes/{self.id}/proxy/44772"
+        flow.wait_for(lambda: ask(self.stack, self.front, "GET", path + "/ping")[0] == 200)
+        status, text = ask(self.stack, self.front, "POST", path + "/command", json.dumps({"command": command}))
+        assert status == 200, text
+        events = [json.loads(e) for e in text.split("\n\n") if e.strip()]
+        errors = [e["error"]["evalue"] for e in events if e["type"] == "error"]
+        return int(errors[0]) if errors else 0, "\n".join(e["text"] for e in events if e["type"] == "stdout")
+
+    def inside(self, *words, **kw):
+        """In its network namespace, with all the rights that a container could be given there."""
+        done = subprocess.run(["nsenter", "-t", self.pid, "-n", "unshare", "-m", "-p", "-f", "--mount-proc", *map(str, words)],
+                              capture_output=True, text=True, timeout=150, check=False, **kw)
+        return done.stdout.strip() or done.stderr[-500:]
+
+    def reached(self, *first):
+        return self.inside("/usr/bin/python3", "-c", INSIDE, *gateways(self.stack), *first)
+
+    def end(self):
+        assert ask(self.stack, self.front, "DELETE", f"/v1/sandboxes/{self.id}")[0] == 204
+
+
+@pytest.fixture(scope="module")
+def box(networked, fronted):
+    return Box(networked, fronted)
+
+
+def gateways(stack):
     said = json.loads(stack.docker("network", "inspect", NETWORK).stdout)
-    return said[0]["IPAM"]["Config"][0]["Gateway"]
+    return sorted((c.get("Gateway") or real_stack.SUBNET6.replace("/64", "1") for c in said[0]["IPAM"]["Config"]), key=lambda a: ":" in a)
 
 
-def container_of(stack, front, made):
-    """docker's id of the only sandbox that runs."""
-    ids = stack.docker("ps", "-q", "--no-trunc", "--filter", "label=opensandbox.io/id").stdout.split()
-    assert len(ids) == 1, (ids, made, front.gate.text_of_log()[-2000:])
-    return ids[0]
-
-
-def inside(stack, cid, *words):
-    pid = stack.docker("inspect", "-f", "{{.State.Pid}}", cid).stdout.strip()
-    done = subprocess.run(["nsenter", "-t", pid, "-n", *words], capture_output=True, text=True, timeout=60, check=False)
-    return done.stdout.strip() or done.stderr[-500:]
-
-
-def reached(stack, cid):
-    return inside(stack, cid, "/usr/bin/python3", "-c", INSIDE, gateway_of(stack))
-
-
-def pinned(stack):
-    said = json.loads(stack.run(["nft", "-j", "list", "set", "bridge", "sandgate_pinned", "pinned4"], capture_output=True, text=True).stdout)
+def pinned(stack, family=4):
+    said = json.loads(stack.run(["nft", "-j", "list", "set", "bridge", "sandgate_pinned", f"pinned{family}"],
+                                capture_output=True, text=True).stdout)
     return [e for thing in said["nftables"] if "set" in thing for e in thing["set"].get("elem", [])]
 
 
-def test_a_created_sandbox_reaches_what_its_policy_allows_and_nothing_else(networked, fronted):
-    status, made = ask(networked, fronted, "POST", "/v1/sandboxes", json.dumps({
-        "image": {"uri": IMAGE}, "entrypoint": ["tail", "-f", "/dev/null"], "timeout": 600,
-        "resourceLimits": {"cpu": "1", "memory": "256Mi"}}))
-    assert status == 202, (made, fronted.gate.text_of_log()[-3000:])
-    assert len(pinned(networked)) == 1, fronted.gate.text_of_log()[-3000:]
-    cid = container_of(networked, fronted, made)
-    # At once: who is told of it finds it pinned.
-    assert reached(networked, cid) == "['fine', 403, 'nothing']", fronted.gate.text_of_log()[-3000:]
+def test_a_created_sandbox_reaches_what_its_policy_allows_and_nothing_else(networked, fronted, box):
+    assert len(pinned(networked)) == 1 and len(pinned(networked, 6)) == 1, fronted.gate.text_of_log()[-3000:]
+    # At once: who is told of it finds it pinned.  (An IPv6 address is looked for in the network first.)
+    assert box.reached("first") == "fine", fronted.gate.text_of_log()[-3000:]
+    flow.wait_for(lambda: box.reached() == REACHES)
     # Another MAC or address is nobody's.
-    mac = json.loads(inside(networked, cid, "ip", "-j", "link", "show", "eth0"))[0]["address"]
-    inside(networked, cid, "ip", "link", "set", "eth0", "address", "02:42:ac:99:99:99")
-    assert "fine" not in reached(networked, cid)
-    inside(networked, cid, "ip", "link", "set", "eth0", "address", mac)
-    assert reached(networked, cid) == "['fine', 403, 'nothing']"
+    mac = json.loads(box.inside("ip", "-j", "link", "show", "eth0"))[0]["address"]
+    box.inside("ip", "link", "set", "eth0", "address", "02:42:ac:99:99:99")
+    assert box.reached("first") == "nothing"
+    box.inside("ip", "link", "set", "eth0", "address", mac)
+    assert box.reached() == REACHES
     # One that docker started by itself is nobody's.
     other = networked.docker("run", "-d", "--network", NETWORK, real_stack.BASE, "sleep", "600").stdout.strip()
     try:
-        assert "fine" not in reached(networked, other) and "403" not in reached(networked, other)
+        pid = networked.docker("inspect", "-f", "{{.State.Pid}}", other).stdout.strip()
+        said = subprocess.run(["nsenter", "-t", pid, "-n", "/usr/bin/python3", "-c", INSIDE, *gateways(networked), "first"],
+                              capture_output=True, text=True, timeout=60, check=True).stdout
+        assert said == "nothing\n"
     finally:
         networked.docker("rm", "-f", other)
-    assert ask(networked, fronted, "DELETE", f"/v1/sandboxes/{json.loads(made)['id']}")[0] == 204
-    end = time.monotonic() + 20
-    while pinned(networked) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert pinned(networked) == []
+    networked.watched.check()
+
+
+def test_what_is_intercepted_is_believed_by_what_runs_inside(networked, fronted, box):
+    """With the store of the system, and with what OpenSandbox's own script exports."""
+    for program in (f"env -i curl -sS https://{API}/v1/x",
+                    f"python3 -c 'import urllib.request as u; print(u.urlopen(\"https://{API}/v1/x\").read().decode())'",
+                    f"env -i python3 -c 'import urllib.request as u; print(u.urlopen(\"https://{API}/v1/x\").read().decode())'"):
+        assert box.run(program) == (0, '{"seen": null, "path": "/v1/x"}'), (program, fronted.gate.text_of_log()[-2000:])
+    code, said = box.run(f"curl -sS https://{API}/private")
+    assert code == 0 and "denied_path" in said
+    code, said = box.run('echo "$SSL_CERT_FILE $REQUESTS_CA_BUNDLE $NODE_EXTRA_CA_CERTS"; touch /opt/opensandbox/mitmproxy-ca-cert.pem')
+    assert code != 0 and len(said.split()) == 3, "the gateway's file is read, not written"
+    assert box.run(f"cmp $NODE_EXTRA_CA_CERTS - <<'X'\n{networked.ca_file.read_text()}X")[0] == 0
+    assert "PRIVATE" not in networked.ca_file.read_text()
+
+
+def test_a_connector_adds_what_the_sandbox_never_sees(networked, fronted, box):
+    networked.watched.forget()
+    code, said = box.run(f"curl -sS -H 'Authorization: Bearer mine' https://{TRACKER}/issues/7; env; cat /proc/*/environ")
+    assert code == 0 and '"path": "/issues/7"' in said
+    assert SECRET not in said and "mine" not in said
+    assert networked.watched.seen == [
+        {"where": "target", "host": TRACKER, "path": "/issues/7", "authorization": f"Bearer {SECRET}"}]
+    code, said = box.run(f"curl -sS https://{TRACKER}/admin")
+    assert "denied_path" in said
+
+
+def test_neither_the_authority_nor_its_place_is_the_callers(networked, fronted):
+    for more in ({"volumes": [{"name": "v", "mountPath": "/opt/opensandbox", "host": {"path": str(networked.ca_file)}}]},
+                 {"extensions": {"bootstrap.execd.isolation": "enable"}}):
+        status, said = ask(networked, fronted, "POST", "/v1/sandboxes", json.dumps(
+            {"image": {"uri": IMAGE}, "entrypoint": ["true"], "resourceLimits": {"cpu": "1", "memory": "256Mi"}, **more}))
+        assert status == 403, said
+
+
+def targets(stack, neighbour):
+    at4, at6 = gateways(stack)
+    published = [int(p["HostPort"]) for several in neighbour.ports.values() for p in several]
+    return json.dumps({
+        "sinks": [witness.OUTSIDE, witness.HERE4], "sinks6": [witness.OUTSIDE6, witness.HERE6, at6], "own": [at4, "127.0.0.1"],
+        "ports": [15001, 15053, PORT, 7001, *(s.port for s in stack.servers.values()), *published], **neighbour.at,
+        "patience": 0.1, "unix": [str(stack.folder / "docker.sock"), "/var/run/docker.sock"]})
+
+
+class Neighbour(Box):
+    """Another sandbox, in which somebody waits for whoever may come."""
+
+    def __init__(self, stack, front):
+        super().__init__(stack, front)
+        said = json.loads(stack.docker("inspect", self.cid).stdout)[0]
+        self.ports, at = said["NetworkSettings"]["Ports"], said["NetworkSettings"]["Networks"][NETWORK]
+        self.at = {"neighbour": at["IPAddress"], "neighbour6": at["GlobalIPv6Address"]}
+        self.waits = subprocess.Popen(
+            ["nsenter", "-t", self.pid, "-n", "/usr/bin/python3", "-c",
+             "import socket, select\nt = socket.create_server(('::', 4444), family=socket.AF_INET6, dualstack_ipv6=True)\n"
+             "u = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\nu.bind(('', 4444))\nprint('up', flush=True)\nselect.select([t, u], [], [])"],
+            stdout=subprocess.PIPE, text=True)
+        assert self.waits.stdout.readline() == "up\n"
+
+    def check(self):
+        assert self.waits.poll() is None, "somebody came"
+
+
+@pytest.fixture(scope="module")
+def neighbour(networked, fronted):
+    one = Neighbour(networked, fronted)
+    yield one
+    one.waits.kill()
+    one.waits.wait()
+
+
+def judge(networked, neighbour, said):
+    """What the attacks saw, and what was seen of them."""
+    seen = json.loads(said)
+    assert "ESCAPED" not in said, {k: v for k, v in seen.items() if "ESCAPED" in str(v)}
+    networked.watched.check()
+    neighbour.check()
+    return seen
+
+
+def test_nothing_gets_out_of_a_sandbox_by_its_root(networked, fronted, box, neighbour):
+    networked.docker("cp", str(ATTACKS), f"{box.cid}:/attacks.py")
+    code, said = box.run(f"id -u; python3 /attacks.py net unix_sockets_of_the_host root last <<'X'\n{targets(networked, neighbour)}\nX")
+    assert code == 0 and said.startswith("0\n"), said
+    assert judge(networked, neighbour, said[2:])["an_allowed_request_still_works"] == "fine\n"
+
+
+def test_nor_with_more_rights_than_docker_gives(networked, fronted, box, neighbour):
+    """OpenSandbox can give NET_ADMIN and, if exec.isolation allows it, SYS_ADMIN."""
+    words = targets(networked, neighbour)
+    judge(networked, neighbour, box.inside("/usr/bin/python3", ATTACKS, "raw_sockets", "fragments_and_spoofed_sources", "frames", input=words))
+    assert box.reached() == REACHES
+    judge(networked, neighbour, box.inside("/usr/bin/python3", ATTACKS, "root", "frames", input=words))
+    neighbour_works = neighbour.run("curl -sS http://ok.example.test/")
+    assert neighbour_works == (0, "fine")
+
+
+def test_nobody_outside_reaches_execd(networked, fronted, neighbour):
+    """Its ports are published by docker, and it asks nobody who he is."""
+    published = [p for several in neighbour.ports.values() for p in several]
+    assert {p["HostIp"] for p in published} == {"127.0.0.1"}
+    tries = [(at, int(p["HostPort"])) for p in published for at in (witness.HERE4, witness.HERE6)]
+    tries += [(at, port) for at in neighbour.at.values() for port in (44772, 4444)]
+    code = ("import json, socket, sys\nfor at in json.loads(sys.argv[1]):\n try: socket.create_connection(at, 1); print('REACHED', at)\n"
+            " except OSError as e: pass\nprint('tried')")
+    said = subprocess.run(["nsenter", "-t", networked.watched.outside, "-n", "/usr/bin/python3", "-c", code, json.dumps(tries)],
+                          capture_output=True, text=True, timeout=60, check=True).stdout
+    assert said == "tried\n"
+    networked.watched.forget()  # refusals are packets too
+
+
+def test_gvisor_is_kept_the_same_way(networked, fronted, neighbour):
+    if "high" not in networked.servers:
+        REPORT["absent: gVisor on a named network"] = "no build/opensandbox/bin/runsc: packages.py runsc"
+        pytest.skip("no runsc")
+    one = Box(networked, fronted, metadata={"tier": "high"})
+    networked.docker("cp", str(ATTACKS), f"{one.cid}:/attacks.py")
+    code, said = one.run(f"dmesg | head -1; python3 /attacks.py {QUICK} <<'X'\n{targets(networked, neighbour)}\nX")
+    kernel, _, said = said.partition("\n")
+    assert code == 0 and "gVisor" in kernel, said
+    assert judge(networked, neighbour, said)["an_allowed_request_still_works"] == "fine\n"
+
+
+def test_what_is_ended_is_unpinned(networked, fronted, box):
+    before = len(pinned(networked))
+    box.end()
+    flow.wait_for(lambda: len(pinned(networked)) == before - 1, 20)
