@@ -92,3 +92,21 @@ exec_context_put(struct exec *e, struct str piece)
 	else if (is_end && e->looks++ < LOOKS_MAX)
 		look(e);
 }
+
+enum status
+exec_context_judge(struct exec *e)
+{
+	struct exec_judged *j = &e->judged;
+	struct str known = e->placed.language;
+
+	if (!j->has_context)
+		return ST_OK;
+	if (known.n > 0 && str_ieq(known, str_of(j->claimed.p, j->claimed.len))) {
+		exec_note_text(&j->note, "runs_as", known); /* it is as it claims */
+		return ST_OK;
+	}
+	exec_judged_done(j);
+	*j = (struct exec_judged){ 0 };
+	return exec_judge(e->t->c->w->role.image, &e->route,
+			  str_of(e->body.p, e->body.len), &e->placed.language, j);
+}

@@ -167,6 +167,7 @@ exec_judge(const struct image *im, const struct exec_route *r, struct str body,
 	exec_note_begin(&out->note, str_from(exec_op_name(r->op)));
 	buf_init(&out->text, EXEC_TEXT_MAX);
 	buf_init(&out->context, PLACE_CONTEXT_MAX);
+	buf_init(&out->claimed, PLACE_LANGUAGE_MAX);
 	arena_init(&j.tree, TREE_MAX);
 	buf_init(&j.text, SPACE_MAX);
 	st = digest(r, body, out->hash);
@@ -186,5 +187,6 @@ exec_judged_done(struct exec_judged *j)
 {
 	exec_note_done(&j->note);
 	buf_done(&j->context);
+	buf_done(&j->claimed);
 	buf_done(&j->text);
 }

@@ -17,6 +17,8 @@ struct exec_judged {
 	struct buf text;           /* what would be done, redacted and cut */
 	uint8_t hash[EXEC_HASH];   /* of route and body, whole */
 	struct buf context; /* that code is to run in; empty: none, or has_context */
+	struct buf
+		claimed; /* the language that such code claims; empty: none, or long */
 	bool has_context;
 };
 
@@ -24,8 +26,9 @@ struct exec_judged {
  * Without a body (body.p == NULL) the query alone is looked at.
  *
  * Code that names a context runs in the context's language, whatever language it claims.
- * kernel: that language; empty: it isn't known, so the code is read in every one.  Both, and
- * what is claimed, count.  NULL: nobody was asked yet, only what is claimed counts; then
+ * kernel: that language; empty: it isn't known, so the code is read in every one, which together
+ * may cost what one text of risk.text_max does: a longer one is unreadable.  Both, and what is
+ * claimed, count.  NULL: nobody was asked yet, only what is claimed counts; then
  * out->has_context tells that somebody has to be.
  *
  * ST_BAD_JSON,

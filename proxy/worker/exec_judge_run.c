@@ -194,9 +194,14 @@ ask_as_kernel(struct judge *j, struct str claimed, struct str code)
 		exec_note_text(&j->out->note, "runs_as", *j->kernel);
 		return;
 	}
-	for (size_t i = 0; i < COUNT_OF(languages); i++)
-		ask_as(j, str_from(languages[i]), code);
 	exec_note_text(&j->out->note, "runs_as", STR("not known"));
+	if (code.n > image_number(j->im, OPT_RISK_TEXT_MAX) / COUNT_OF(languages)) {
+		judge_unreadable(j);
+		return;
+	}
+	for (size_t i = 0; i < COUNT_OF(languages); i++)
+		if (j->out->answer.level < RISK_HIGH)
+			ask_as(j, str_from(languages[i]), code);
 }
 
 static enum status
@@ -215,6 +220,8 @@ code_of(struct judge *j, const struct jnode *root)
 	exec_note_text(&j->out->note, "language", language);
 	exec_note_text(&j->out->note, "code", code->text);
 	judge_show(j, code->text, '\n');
+	if (j->out->has_context && language.n <= PLACE_LANGUAGE_MAX)
+		buf_put(&j->out->claimed, language);
 	ask_as(j, language, code->text);
 	ask_as_kernel(j, language, code->text);
 	return ST_OK;

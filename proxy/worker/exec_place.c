@@ -83,20 +83,6 @@ take_route(struct exec *e)
 	return ST_OK;
 }
 
-/* Now it is known in which language the context runs it, or that nobody knows. */
-static enum status
-judge_again(struct exec *e)
-{
-	struct exec_judged *j = &e->judged;
-
-	if (!j->has_context)
-		return ST_OK;
-	exec_judged_done(j);
-	*j = (struct exec_judged){ 0 };
-	return exec_judge(e->t->c->w->role.image, &e->route,
-			  str_of(e->body.p, e->body.len), &e->placed.language, j);
-}
-
 static void
 routed(struct exec *e)
 {
@@ -108,7 +94,7 @@ routed(struct exec *e)
 	list_append(&t->c->w->routed, &e->link);
 	st = take_route(e);
 	if (st == ST_OK)
-		st = judge_again(e);
+		st = exec_context_judge(e);
 	if (st != ST_OK)
 		turn_refuse(t, st);
 	else if (exec_needs_approval(im, e->judged.answer.level))

@@ -124,6 +124,9 @@ void exec_watch_free(struct exec *e);
 
 /* exec_context.c */
 void exec_context_begin(struct exec *e); /* the response's head is there */
+/* Code that was routed: now it is known in which language its context runs it, or that nobody
+ * knows. */
+enum status exec_context_judge(struct exec *e) MUSTCHECK;
 void exec_context_put(struct exec *e, struct str piece);
 
 /* exec_row.c */

@@ -4,12 +4,18 @@
 #include "proxy/flow/pty_line.h"
 #include "proxy/worker/exec_private.h"
 
-enum { ROWS_MAX = 256 }; /* of one terminal; what comes behind is counted */
+enum {
+	ROWS_MAX = 256, /* of one terminal; what comes behind is counted */
+	BUDGET_MAX =
+		65536, /* octets that are judged at once; nobody's paste stops others */
+	BUDGET_EACH_S = 4096, /* so many more each second */
+};
 
 struct exec_typed {
 	struct exec *e;
 	struct pty_line line;
 	uint64_t lines, unseen, risky;
+	uint64_t budget, since_ms;
 	struct risk_answer worst;
 	enum status st;
 };
@@ -24,6 +30,8 @@ exec_typed_new(struct exec *e)
 	*t = (struct exec_typed){
 		.e = e,
 		.worst = { RISK_LOW, RISK_NO_RULE, RISK_SIGN_NONE },
+		.budget = BUDGET_MAX,
+		.since_ms = loop_now_ms(e->t->c->w->loop),
 	};
 	pty_line_init(&t->line);
 	return t;
@@ -54,6 +62,22 @@ write_row(const struct exec_typed *t, struct str line, const struct risk_answer 
 	return exec_row_of(t->e, ROW_EXEC, &n);
 }
 
+/* Is there time to read it? */
+static bool
+spend(struct exec_typed *t, size_t n)
+{
+	uint64_t now = loop_now_ms(t->e->t->c->w->loop);
+	uint64_t more = num_min((now - t->since_ms) * BUDGET_EACH_S / 1000, BUDGET_MAX);
+
+	if (more > 0)
+		t->since_ms = now;
+	t->budget = num_min(t->budget + more, BUDGET_MAX);
+	if (n > t->budget)
+		return false;
+	t->budget -= n;
+	return true;
+}
+
 /* Other lines are counted only: a password that is asked for is one, too. */
 static void
 on_line(void *ctx, struct str line, bool is_whole)
@@ -63,6 +87,10 @@ on_line(void *ctx, struct str line, bool is_whole)
 	struct risk_answer a;
 
 	t->lines++;
+	if (!spend(t, line.n)) {
+		t->unseen++;
+		return;
+	}
 	t->unseen += is_whole ? 0 : 1;
 	risk_judge(t->e->t->c->w->role.image, &q, &a);
 	/* What can't be read as a command may be none: a text in an editor. */
@@ -96,7 +124,7 @@ exec_typed_note(const struct exec_typed *t, struct exec_note *n)
 		return;
 	exec_note_number(n, "lines", (int64_t)num_min(t->lines, INT64_MAX));
 	if (t->unseen > 0)
-		exec_note_number(n, "lines_not_whole",
+		exec_note_number(n, "lines_unread",
 				 (int64_t)num_min(t->unseen, INT64_MAX));
 	exec_note_text(n, "typed_level", str_from(risk_level_word(t->worst.level)));
 	put_reason(t, n, "typed_why", &t->worst);

@@ -455,7 +455,7 @@ def test_lines_that_are_typed_are_judged_and_what_is_risky_has_a_row_before_it_g
     assert told["exec"]["why"].endswith("removes files") and told["exec"]["id"] == "p1" and told["user"] == "alice"
     end, = w.rows("exec_end", least=1)
     assert end["turn"] == told["turn"] and end["exec"]["typed_level"] == "high"
-    assert (end["exec"]["lines"], end["exec"]["lines_not_whole"]) == (4, 2)
+    assert (end["exec"]["lines"], end["exec"]["lines_unread"]) == (4, 2)
 
 
 def test_what_is_risky_is_not_typed_without_a_ledger(w):
@@ -469,3 +469,16 @@ def test_what_is_risky_is_not_typed_without_a_ledger(w):
         with contextlib.suppress(ConnectionResetError):
             assert s.recv(100) == b""
         assert b"rm" not in got
+
+
+def test_a_paste_of_any_length_takes_no_time_from_others(w):
+    with terminal(w) as (s, got):
+        began = time.monotonic()
+        text = b"a(" * 60 + b"\r"
+        s.sendall(frame(b"\0" + text) * 8000)
+        wait_for(lambda: got.count(text) == 8000, 20)
+        s.sendall(frame(b"\0rm x\r"))
+        wait_for(lambda: got.endswith(b"rm x\r"))
+        assert time.monotonic() - began < 5
+    end, = w.rows("exec_end", least=1)
+    assert end["exec"]["lines"] == 8001 and end["exec"]["lines_unread"] > 7000

@@ -262,6 +262,32 @@ a_context_that_execd_could_read_in_another_way_is_refused(void **state)
 }
 
 static void
+what_is_too_long_to_be_read_in_every_language_is_unreadable(void **state)
+{
+	static char body[16 * 1024];
+	const struct str python = STR("python"), none = STR("");
+	struct exec_route r;
+	size_t n = 0;
+
+	(void)state;
+	n += (size_t)snprintf(body, sizeof body,
+			      "{\"context\":{\"id\":\"c\",\"language\":\"python\"},"
+			      "\"code\":\"");
+	for (int i = 0; i < 1000; i++)
+		n += (size_t)snprintf(body + n, sizeof body - n, "x = 1\\n");
+	(void)snprintf(body + n, sizeof body - n, "\"}");
+	assert_int_equal(exec_route_read(METHOD_POST, str_from(EXECD "/code"), &r),
+			 ST_OK);
+	for (int is_known = 0; is_known < 2; is_known++) {
+		CLEANUP(exec_judged_done) struct exec_judged j = { 0 };
+		assert_int_equal(exec_judge(image, &r, str_from(body),
+					    is_known ? &python : &none, &j),
+				 ST_OK);
+		assert_int_equal(j.answer.level, is_known ? RISK_LOW : RISK_HIGH);
+	}
+}
+
+static void
 an_id_that_nobody_could_remember_is_of_a_context_that_nobody_knows(void **state)
 {
 	CLEANUP(exec_judged_done) struct exec_judged j = { 0 };
@@ -431,6 +457,8 @@ main(void)
 		cmocka_unit_test(code_is_judged_in_the_language_of_its_context),
 		cmocka_unit_test(
 			a_context_that_execd_could_read_in_another_way_is_refused),
+		cmocka_unit_test(
+			what_is_too_long_to_be_read_in_every_language_is_unreadable),
 		cmocka_unit_test(
 			an_id_that_nobody_could_remember_is_of_a_context_that_nobody_knows),
 		cmocka_unit_test(variables_are_judged_as_a_shell_sets_them),
