@@ -62,13 +62,12 @@ get_told(struct brain_turn *t, const struct call_got *got)
 	/* Meanwhile it may have been paused, woken, renewed or ended. */
 	if (!brain_look(t))
 		return;
-	if (!str_eq(asked, t->box.upstream)) {
-		answer_view(t, 200, NULL);
-	} else if (brain_got_object(got, &said)) {
+	bool is_same = str_eq(asked, t->box.upstream);
+	if (is_same && brain_got_object(got, &said)) {
 		(void)brain_view_hear(t->brain, &t->box, said, t->asked_s);
 		answer_view(t, 200, said);
 		json_decref(said);
-	} else if (got->st == ST_OK && got->http == 404 &&
+	} else if (is_same && got->st == ST_OK && got->http == 404 &&
 		   !brain_job_runs(t->brain, t->box.id)) {
 		lost(t);
 	} else {

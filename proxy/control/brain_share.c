@@ -7,7 +7,7 @@
 static bool
 put_key(struct buf *b, const struct principal *who)
 {
-	buf_init(b, 2 * (PRINCIPAL_NAME_MAX + 1));
+	buf_init(b, (size_t)2 * (PRINCIPAL_NAME_MAX + 1));
 	buf_put(b, str_from(who->tenant));
 	buf_putc(b, '\0');
 	buf_put(b, str_from(who->user));
