@@ -157,10 +157,31 @@ note(int fd, uint16_t type, const struct place *p, const struct addr *a)
 	return nlmsg_ask(fd, &b, 1);
 }
 
+/* A bridge learns where a MAC is also from frames to its own group addresses, which no rule
+ * sees: what is static and sticky it doesn't learn anew. */
+static enum status
+note_mac(int fd, uint16_t type, const struct place *p)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+	struct ndmsg nd = { .ndm_family = AF_BRIDGE,
+			    .ndm_ifindex = (int)p->port_index,
+			    .ndm_state = NUD_NOARP,
+			    .ndm_flags = NTF_MASTER | NTF_STICKY };
+	uint16_t flags = type == RTM_NEWNEIGH ? NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE
+					      : NLM_F_ACK;
+
+	buf_init(&b, QUESTION_MAX);
+	size_t at = nlmsg_begin(&b, type, flags);
+	nlmsg_raw(&b, &nd, sizeof nd);
+	nlmsg_attr(&b, NDA_LLADDR, p->mac, sizeof p->mac);
+	nlmsg_end(&b, at);
+	return nlmsg_ask(fd, &b, 1);
+}
+
 enum status
 port_note(int fd, const struct place *p)
 {
-	enum status st = ST_OK;
+	enum status st = note_mac(fd, RTM_NEWNEIGH, p);
 
 	for (size_t i = 0; i < p->addrs_n && st == ST_OK; i++)
 		st = note(fd, RTM_NEWNEIGH, p, &p->addrs[i]);
@@ -173,4 +194,5 @@ port_unnote(int fd, const struct place *p)
 {
 	for (size_t i = 0; i < p->addrs_n; i++)
 		(void)(note(fd, RTM_DELNEIGH, p, &p->addrs[i]) == ST_OK);
+	(void)(note_mac(fd, RTM_DELNEIGH, p) == ST_OK);
 }

@@ -6,8 +6,9 @@
  * process is in is also told of the veth whose other end lies there.  No octet that the
  * container sends or sets has a say in it.
  *
- * And the host's own notes of which MAC has an address: permanent ones, so that no answer
- * of a sandbox to ARP or neighbour discovery is believed.
+ * And the host's own notes of which MAC has an address, and of the bridge which port has a
+ * MAC: permanent ones, so that no answer of a sandbox to ARP or neighbour discovery is
+ * believed, and no frame of another's MAC draws its traffic.
  */
 #include "proxy/base/addr.h"
 #include "proxy/locator/locator.h"
@@ -17,7 +18,7 @@
 enum status port_find(int route_fd, const char *bridge, uint32_t pid,
 		      struct place *ret_place) MUSTCHECK;
 
-/* place's addresses have its MAC on its bridge; or no longer. */
+/* place's addresses have its MAC on its bridge, and the MAC is at its port; or no longer. */
 enum status port_note(int route_fd, const struct place *p) MUSTCHECK;
 void port_unnote(int route_fd, const struct place *p);
 

@@ -235,6 +235,20 @@ def test_the_address_or_the_mac_of_another_is_of_no_use(world, pinned):
     assert works(b)
 
 
+def test_frames_that_no_rule_sees_do_not_draw_the_traffic_of_another(world, pinned):
+    """A bridge learns from them where a MAC is."""
+    locator, (a, b) = pinned
+    locator.pin("a")
+    locator.pin("b")
+    flow.wait_for(lambda: works(a) and works(b))
+    learned = "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('eth0', 0)); [s.send(bytes([1, 128, 194, 0, 0, n]) + bytes([2, 0, 0, 0, 0, 11]) + b'\\x88\\xcc' + bytes(46)) for n in range(16)]"
+    assert a.python(learned).stderr == ""
+    assert "02:00:00:00:00:0b dev pb" in run("bridge", "fdb", "show", "br", BRIDGE).stdout
+    assert works(b)
+    assert locator.ask("UNPIN", "b") == "OK"
+    assert "sticky" not in "".join(line for line in run("bridge", "fdb", "show", "br", BRIDGE).stdout.splitlines() if "0b dev" in line)
+
+
 def test_one_that_is_not_pinned_takes_nothing_from_one_that_is(pinned):
     locator, (a, b) = pinned
     locator.pin("a")
