@@ -106,10 +106,9 @@ check_allow(struct build *b, const struct node *n, struct rule_context *c)
 		report_error(b->report, n->at,
 			     "an allow rule must name `hosts` (or `cidrs` with "
 			     "protocol: tcp)");
-	if (c->rule.is_any_host && (c->has_hosts || c->has_cidrs || c->rule.is_tcp))
+	if (c->rule.is_any_host && (c->has_hosts || c->has_cidrs))
 		report_error(b->report, n->at,
-			     "`any_host` stands alone: without hosts, cidrs or "
-			     "protocol: tcp");
+			     "`any_host` stands alone: without hosts and cidrs");
 	if (c->rule.is_tcp)
 		check_tcp(b, n, c);
 	else if (c->has_cidrs)

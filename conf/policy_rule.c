@@ -167,8 +167,10 @@ static bool
 loose_covers(const struct image *im, const struct image_rule *r, const struct dest *d,
 	     const struct addr *addr)
 {
+	/* A rule for every host.  Raw bytes need a name that says where they go. */
 	if (r->hosts_n == 0 && r->cidrs_n == 0)
-		return r->is_deny || r->is_any_host; /* a rule for every host */
+		return r->is_deny ||
+		       (r->is_any_host && (!r->is_tcp || dest_is_name(d)));
 	if (!dest_is_name(d) &&
 	    policy_cidrs_have(im, r->cidrs, r->cidrs_n, &d->addr, false))
 		return true;

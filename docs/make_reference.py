@@ -165,7 +165,9 @@ A pattern on a public suffix is refused; one on a suffix of shared hosting needs
 .TP
 .B any_host
 true: an allow rule for every host, whatever its name; for sandboxes that something else narrows,
-as an OpenSandbox networkPolicy does. It stands without hosts, cidrs and protocol: tcp.
+as an OpenSandbox networkPolicy does. It stands without hosts and cidrs; with
+.B "protocol: tcp"
+it covers names, not addresses.
 .TP
 .B cidrs
 Addresses and ranges, for destinations given as an address, with

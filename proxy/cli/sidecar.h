@@ -34,6 +34,7 @@ struct sidecar {
 	const char *rules, *token, *log_level; /* of the environment */
 	const char *id;                        /* the sandbox's name */
 	bool intercepts;
+	bool knows_sockets; /* nft can look at the mark of who listens */
 	bool has_v6; /* on loopback; what else there is of IPv6 is closed anyway */
 	struct addr addrs[SIDECAR_ADDRS]; /* the namespace's own */
 	size_t addrs_n;

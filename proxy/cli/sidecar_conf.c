@@ -142,7 +142,8 @@ sidecar_read(struct sidecar *s)
 	*s = (struct sidecar){ .rules = getenv(PREFIX "RULES"),
 			       .token = getenv(PREFIX "TOKEN"),
 			       .log_level = getenv(PREFIX "LOG_LEVEL"),
-			       .id = "sandbox" };
+			       .id = "sandbox",
+			       .knows_sockets = true };
 	if (id != NULL && str_is_name(str_from(id)))
 		s->id = id;
 	s->intercepts = is_truthy(getenv(PREFIX "MITMPROXY_TRANSPARENT"));
@@ -208,7 +209,8 @@ put_log_level(struct buf *b, const char *level)
 			buf_putf(b, "log_level: %s\n", known[i]);
 }
 
-/* Public addresses on any port, as far as the sandbox's own networkPolicy goes; where TLS is
+/* Public addresses, by HTTP and TLS on any port and by whatever else on all but the ports of
+ * these, as far as the sandbox's own networkPolicy goes; where TLS is
  * to be ended, a rule about paths makes every request be looked at.  An image may bring a
  * policy of its own instead. */
 static void
@@ -221,7 +223,9 @@ put_policy(struct buf *b, const char *name, bool intercepts)
 		return;
 	buf_putf(b,
 		 "policies:\n  %s:\n    allow:\n"
-		 "      - {any_host: true, ports: [\"1-65535\"]%s}\n",
+		 "      - {any_host: true, ports: [\"1-65535\"]%s}\n"
+		 "      - {any_host: true, protocol: tcp, ports: [\"1-79\", "
+		 "\"81-442\", \"444-65535\"]}\n",
 		 name, intercepts ? ", paths: [\"/**\"]" : "");
 }
 

@@ -65,8 +65,10 @@ sidecar_put_rules(struct buf *b, const struct sidecar *s)
 	buf_put(b, STR("\t\tip protocol tcp th dport { 44772, 8080 } accept\n"));
 	/* A server that the sandbox puts there when the gateway is gone gets no token and no
 	 * credential. */
-	buf_putf(b, "\t\tip protocol tcp th dport %u socket mark %u accept\n",
-		 SIDECAR_API, SIDECAR_MARK);
+	buf_putf(b, "\t\tip protocol tcp th dport %u ", SIDECAR_API);
+	if (s->knows_sockets)
+		buf_putf(b, "socket mark %u ", SIDECAR_MARK);
+	buf_put(b, STR("accept\n"));
 	buf_put(b, STR("\t\tcounter drop\n\t}\n"
 		       "\tchain through {\n"
 		       "\t\ttype filter hook forward priority 0; policy drop;\n"

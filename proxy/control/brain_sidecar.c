@@ -64,7 +64,7 @@ policy_of(const struct narrow *n, json_t **ret_policy)
 	size_t i;
 
 	buf_init(&why, 512);
-	buf_init(&text, 4 * NARROW_TEXT_MAX);
+	buf_init(&text, (size_t)4 * NARROW_TEXT_MAX);
 	narrow_put_json(&text, n);
 	all = text.st == ST_OK ? json_loadb(text.p, text.len, 0, NULL) : NULL;
 	json_array_foreach(json_object_get(all, "rules"), i, rule) ok =

@@ -9,6 +9,7 @@ import http.server
 import json
 import pathlib
 import socket
+import socketserver
 import ssl
 import sys
 import threading
@@ -39,6 +40,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+class Greeter(socketserver.StreamRequestHandler):
+    """Speaks first, as ssh and databases do."""
+
+    def handle(self):
+        self.wfile.write(b"hello at " + self.server.server_address[0].encode() + b"\n")
 
 
 class Six(http.server.ThreadingHTTPServer):
@@ -74,6 +82,7 @@ def main():
         secure = http.server.ThreadingHTTPServer((address, 443), Handler)
         secure.socket = context.wrap_socket(secure.socket, server_side=True)
         serve(secure)
+        serve(socketserver.ThreadingTCPServer((address, 2222), Greeter))
         for port in (443, 4444):
             udp(address, port)
     udp(SECOND, 53)

@@ -202,6 +202,14 @@ def test_an_allowed_host_is_reached_by_http_and_https_and_no_other(world):
         "plain", f"curl -sS -m 8 --resolve inner.example.test:80:{FIRST} http://inner.example.test/")[1]
 
 
+def test_other_protocols_pass_by_name(world):
+    speak = "import socket; print(socket.create_connection(('{}', 2222), {}).recv(99).decode())"
+    assert world.python("plain", speak.format("ok.example.test", 8)) == f"hello at {FIRST}"
+    for at in ("no.example.test", FIRST, SECOND):
+        code, out, err = world.run("plain", f"python3 -c \"{speak.format(at, 1)}\"")
+        assert "hello" not in out, (at, out, err)
+
+
 def test_root_in_the_sandbox_gets_out_in_no_other_way(world):
     bridge = json.loads(world.stack.run(["ip", "-6", "-j", "addr", "show", "docker0"], capture_output=True, text=True).stdout)
     own = world.inspect("plain", "{{.NetworkSettings.IPAddress}}")

@@ -193,8 +193,7 @@ static const struct row rows[] = {
 	  "t.yaml:4:9: an allow rule must name `hosts` (or `cidrs` with protocol: "
 	  "tcp)\n" },
 	{ R "{any_host: true, hosts: [a.test]}\n" RESOLVER,
-	  "t.yaml:4:9: `any_host` stands alone: without hosts, cidrs or protocol: "
-	  "tcp\n" },
+	  "t.yaml:4:9: `any_host` stands alone: without hosts and cidrs\n" },
 	{ R "{cidrs: [192.0.2.0/24]}\n",
 	  "t.yaml:4:9: `cidrs` needs `protocol: tcp`\n" },
 	{ R "{cidrs: [192.0.2.1/24], protocol: tcp, ports: [1]}\n",

@@ -43,7 +43,8 @@ static const char text[] =
 	"    deny:\n"
 	"      - {hosts: [never.test.example]}\n"
 	"  any:\n"
-	"    allow: [{any_host: true, ports: [443]}, {hosts: [api.test.example], "
+	"    allow: [{any_host: true, ports: [443]}, {any_host: true, ports: [22], "
+	"protocol: tcp}, {hosts: [api.test.example], "
 	"paths: ['/v1/**']}]\n"
 	"    deny: [{hosts: [bad.test]}]\n"
 	"  none: {allow: []}\n";
@@ -56,6 +57,9 @@ static const struct row rows[] = {
 	{ "any", "some.test", 443, WAY_TCP, "", "", ACTION_DENY, ST_DENIED_PROTOCOL },
 	{ "any", "bad.test", 443, WAY_TLS, "", "", ACTION_DENY, ST_DENIED_RULE },
 	{ "any", "203.0.113.9", 443, WAY_TLS, "", "", ACTION_TUNNEL, ST_OK },
+	{ "any", "some.test", 22, WAY_TCP, "", "", ACTION_TCP, ST_OK },
+	{ "any", "bad.test", 22, WAY_TCP, "", "", ACTION_DENY, ST_DENIED_RULE },
+	{ "any", "203.0.113.9", 22, WAY_TCP, "", "", ACTION_DENY, ST_DENIED_PORT },
 	/* exact names and wildcards, label by label */
 	{ "p", "ok.test", 443, WAY_ANY, "", "", ACTION_TUNNEL, ST_OK },
 	{ "p", "ok.test", 443, WAY_TLS, "", "", ACTION_TUNNEL, ST_OK },
