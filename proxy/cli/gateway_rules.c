@@ -261,6 +261,27 @@ put_filter(struct buf *b, const struct gateway_rules *r)
 	buf_putf(b, "\t\toifname \"%s\" counter drop\n\t}\n", r->interface);
 }
 
+/* What no rule can say, and sandgate-locator does for its own. */
+static void
+put_notes(struct buf *b, const struct gateway_rules *r)
+{
+	if (r->pins_n > 0)
+		buf_put(b, STR("# So that no frame and no neighbour advertisement "
+			       "draws the "
+			       "traffic of another:\n"));
+	for (size_t i = 0; i < r->pins_n; i++) {
+		const struct gateway_pin *p = &r->pins[i];
+
+		buf_putf(b,
+			 "#   bridge fdb replace %s dev %s master static sticky; ip "
+			 "neigh "
+			 "replace ",
+			 p->mac, p->port);
+		addr_put(b, &p->ip);
+		buf_putf(b, " lladdr %s dev %s nud permanent\n", p->mac, r->interface);
+	}
+}
+
 void
 gateway_put_rules(struct buf *b, const struct gateway_rules *r)
 {
@@ -276,6 +297,7 @@ gateway_put_rules(struct buf *b, const struct gateway_rules *r)
 	put_capture(b, r);
 	put_filter(b, r);
 	buf_put(b, STR("}\n"));
+	put_notes(b, r);
 	if (!r->tproxy)
 		return;
 	buf_putf(b,

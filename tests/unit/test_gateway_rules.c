@@ -69,12 +69,54 @@ pinned_neighbours_exchange_no_frames(void **state)
 	assert_non_null(strstr(between, "oifname \"veth0\" counter drop"));
 }
 
+static void
+a_port_may_have_an_address_of_each_family(void **state)
+{
+	struct gateway_pin pins[2] = { 0 };
+	struct gateway_rules r = { .interface = "br0", .pins = pins, .pins_n = 2 };
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	(void)state;
+	buf_init(&b, 16384);
+	assert_true(
+		gateway_pin_parse(STR("veth0,aa:bb:cc:dd:ee:ff,10.0.0.2"), &pins[0]));
+	assert_true(
+		gateway_pin_parse(STR("veth0,aa:bb:cc:dd:ee:ff,fd00::2"), &pins[1]));
+	gateway_put_rules(&b, &r);
+	const char *text = buf_cstr(&b), *drop = strstr(text, "iifname \"veth0\" drop");
+	const char *six =
+		strstr(text, "ether saddr aa:bb:cc:dd:ee:ff ip6 saddr fd00::2 "
+			     "accept");
+	assert_non_null(drop);
+	assert_non_null(six);
+	assert_true(six < drop);
+}
+
+static void
+frames_that_no_bridge_passes_on_bring_nothing(void **state)
+{
+	struct gateway_rules r = { .interface = "br0", .sandboxes = true };
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	(void)state;
+	buf_init(&b, 16384);
+	gateway_put_rules(&b, &r);
+	const char *arp = strstr(buf_cstr(&b), "table arp"),
+		   *inet = strstr(buf_cstr(&b), "table inet");
+	assert_non_null(arp);
+	assert_non_null(inet);
+	assert_non_null(strstr(arp, "01:80:c2:00:00:00 counter drop"));
+	assert_non_null(strstr(inet, "01:80:c2:00:00:00 counter drop"));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pin_is_port_mac_and_address_and_nothing_else),
 		cmocka_unit_test(pinned_neighbours_exchange_no_frames),
+		cmocka_unit_test(a_port_may_have_an_address_of_each_family),
+		cmocka_unit_test(frames_that_no_bridge_passes_on_bring_nothing),
 		cmocka_unit_test(
 			all_that_is_not_redirected_is_dropped_in_both_directions),
 	};
