@@ -47,6 +47,8 @@ is_plain(struct str in)
 	       in.p[in.n - 1] == '\r';
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
