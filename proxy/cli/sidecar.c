@@ -126,7 +126,10 @@ start(struct life *l)
 		become_gateway(l, buf_cstr(&exe), ends[1]);
 	(void)close(ends[1]);
 	l->ready = ends[0];
-	return l->gateway > 0 || say("no process");
+	if (l->gateway > 0)
+		return true;
+	l->gateway = 0;
+	return say("no process");
 }
 
 /* Any child; most are not ours but were left to us. */
@@ -283,6 +286,9 @@ cmd_sidecar(int argc, char **argv)
 		(void)fputs(usage, stderr);
 		return 2;
 	}
+	/* Its rules are for all of a network namespace: not for the one of this machine. */
+	if (getpid() != 1 && !say("it is to be the first process of a container"))
+		return 1;
 	if (!sidecar_read(&s) || !load_rules(&s) || !write_config(&s))
 		return 1;
 	return live(&s);

@@ -214,6 +214,11 @@ def test_help_is_an_answer_not_a_mistake(command, option):
     assert said.stdout.startswith("usage: sandgate " + command.split()[0])
 
 
+def test_the_sidecar_touches_no_rules_but_a_containers():
+    said = cli("sidecar")
+    assert said.returncode == 1 and "first process of a container" in said.stderr
+
+
 @pytest.mark.parametrize("args,word", [
     (["audit", "--since", "yesterday"], "yesterday"), (["audit", "--limit", "x"], "x"), (["audit", "foo"], "foo"),
     (["audit", "verify", "--at", "garbage"], "garbage"), (["learn", "--sandbox", "s", "--since", "soon"], "soon"),
