@@ -9,7 +9,6 @@ ledger must hold a row with a right code for each refusal.
 """
 import asyncio
 import collections
-import importlib.util
 import json
 import os
 import pathlib
@@ -26,9 +25,10 @@ import world as w  # noqa: E402
 from hello import hello  # noqa: E402
 from ways import Got, Ways  # noqa: E402
 
-SPEC = importlib.util.spec_from_file_location("gate_of_flow", HERE.parent / "flow/conftest.py")
-FLOW = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(FLOW)
+sys.path.append(str(HERE.parent / "flow"))
+from tally import absent, found, load, pytest_sessionfinish  # noqa: E402,F401
+
+FLOW = load(HERE.parent / "flow/conftest.py", "gate_of_flow")
 AT_ONCE = 24
 PLENTY = 1_000_000
 CONFIG = {
@@ -181,7 +181,7 @@ class Battery:
 @pytest.fixture(scope="session")
 def battery():
     if os.geteuid() != 0:
-        pytest.skip("network namespaces of this kind need root")
+        absent("cases", "network namespaces of this kind need root")
     world = w.World()
     gate = FLOW.Gate(CONFIG, listeners=())
     try:
@@ -207,5 +207,4 @@ def report(battery):
     packets, where = battery.world.leaks()
     told = {"inputs": len(battery.inputs), "inputs_x_ways": battery.asked, "leaks": packets + len(where)}
     print("\n" + ", ".join(f"{k} {v}" for k, v in told.items()))
-    if os.environ.get("SANDGATE_REPORT"):
-        pathlib.Path(os.environ["SANDGATE_REPORT"]).write_text(json.dumps(told))
+    found.update(told)

@@ -236,8 +236,8 @@ def test_where_user_namespaces_are_refused_nothing_runs_and_the_setting_is_named
              f"exec {SANDGATE} exec -c {g.file} --policy coding -- touch {g.dir}/ran")
     done = subprocess.run(["unshare", "-Ur", "sh", "-c", inner], capture_output=True, text=True, timeout=60)
     if done.returncode == 99:
-        from conftest import absent
-        absent["refused user namespaces"] = "user.max_user_namespaces can't be written in a user namespace here"
+        from conftest import found
+        found["absent: refused user namespaces"] = "user.max_user_namespaces can't be written in a user namespace here"
         pytest.skip(done.stderr)
     assert done.returncode == 125, done
     assert "user.max_user_namespaces" in done.stderr

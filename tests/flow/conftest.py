@@ -26,6 +26,8 @@ import time
 
 import pytest
 
+from tally import pytest_sessionfinish  # noqa: F401
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Roles are not dumpable, so the sanitizer's search for leaks can't look into them.
 os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0")

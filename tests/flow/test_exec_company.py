@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import ssl
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import pytest
 
 from certificates import make_ca, make_leaf
 from conftest import BIN
+from tally import program
 
 HOST, ADDRESS, SECRET = "tracker.example.test", "127.0.0.14", "ghp_Canary7b2e9d40c1A5f8E3b6D2c9F4a1B7e0"
 
@@ -110,7 +110,7 @@ CLIENTS = {
 def prepare(client, folder):
     if client == "go":
         (folder / "call.go").write_text(GO)
-        done = subprocess.run(["go", "build", "-o", "call", "call.go"], cwd=folder, capture_output=True, text=True,
+        done = subprocess.run([program("go"), "build", "-o", "call", "call.go"], cwd=folder, capture_output=True, text=True,
                               env={**os.environ, "GO111MODULE": "off"})
         assert done.returncode == 0, done.stderr
     (folder / "Call.java").write_text(JAVA)
@@ -118,9 +118,7 @@ def prepare(client, folder):
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_ordinary_clients_get_the_data_without_a_credential(company, client, tmp_path):
-    program = "go" if client == "go" else CLIENTS[client][0]
-    if shutil.which(program) is None:
-        pytest.skip(f"{program} is not here")
+    program("go" if client == "go" else CLIENTS[client][0])
     prepare(client, tmp_path)
     words = [w.replace("URL", company.url).replace("FOLDER", str(tmp_path)) for w in CLIENTS[client]]
     done = inside(company, *words)

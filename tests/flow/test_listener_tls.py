@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import os
-import shutil
 import signal
 import socket
 import ssl
@@ -17,9 +16,9 @@ import pytest
 
 from conftest import Gate, ROOT, free_port, wait_for
 from h2_gate import Plain
+from tally import program
 from tls_world import Authority, Host, read_answer
 
-GO = shutil.which("go") or next((p for p in ["/usr/local/go/bin/go"] if os.path.exists(p)), None)
 NAME, GATE = "api.example.test", "gw.example.test"
 TOKENS = {"ci": "a-long-token-of-ci", "other": "a-long-token-of-other"}
 
@@ -171,9 +170,9 @@ https.get({host: '127.0.0.1', localAddress: '127.0.0.5', port, path: url, header
     assert done.stdout == b"200 GET /v1/x\n", done
 
 
-@pytest.mark.skipif(GO is None, reason="there is no go")
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_go_by_an_https_proxy(world, tmp_path, scheme):
+    go = program("go")
     (tmp_path / "main.go").write_text(r"""
 package main
 import ("crypto/tls"; "crypto/x509"; "fmt"; "io"; "net/http"; "net/url"; "os")
@@ -190,7 +189,7 @@ func main() {
 """)
     env = {**os.environ, "GOCACHE": str(ROOT / "build/gocache"), "GOPATH": str(tmp_path / "go"), "GOFLAGS": "",
            "GO111MODULE": "off"}
-    subprocess.run([GO, "build", "-o", "get", "main.go"], cwd=tmp_path, env=env, check=True, timeout=300)
+    subprocess.run([go, "build", "-o", "get", "main.go"], cwd=tmp_path, env=env, check=True, timeout=300)
     done = subprocess.run([tmp_path / "get", f"https://ci:{TOKENS['ci']}@127.0.0.1:{world.port}",
                            world.url("/v1/x", scheme), world.ca, world.folder / "authority" / "ca.pem"],
                           capture_output=True, timeout=30)

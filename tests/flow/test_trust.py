@@ -7,7 +7,6 @@ import http.server
 import json
 import os
 import pathlib
-import shutil
 import socketserver
 import ssl
 import subprocess
@@ -17,6 +16,7 @@ import threading
 import pytest
 
 from conftest import BIN, Gate
+from tally import PATH, find, missing, program
 
 HERE = pathlib.Path(__file__).resolve().parent
 SYSTEM = "/etc/ssl/certs/ca-certificates.crt"
@@ -108,7 +108,7 @@ def fake(authority):
 
 def in_box(g, *command, env=None):
     return run(BIN / "sandgate", "exec", "-c", g.file, "--policy", "coding", "--", *command,
-               env={**os.environ, **(env or {})})
+               env={**os.environ, "PATH": PATH, **(env or {})})
 
 
 def certificates(text):
@@ -121,9 +121,8 @@ CLIENTS = {"curl": "curl", "curl bare": "curl", "python": "python3", "python bar
 
 
 def has(client):
-    if shutil.which(CLIENTS[client]) is None:
-        return False
-    return client != "requests" or run(sys.executable, "-c", "import requests").returncode == 0
+    good = find(CLIENTS[client]) and (client != "requests" or run(sys.executable, "-c", "import requests").returncode == 0)
+    return good or missing(client, "it is not installed")
 
 
 def test_clients_believe_it_by_their_environment_or_by_the_systems_bundle(fake, authority):
@@ -168,8 +167,8 @@ def test_nothing_in_the_box_can_change_it(fake):
     assert len(sizes) == 2 and sizes[0] == sizes[1] and int(sizes[0]) > os.stat(SYSTEM).st_size
 
 
-@pytest.mark.skipif(shutil.which("keytool") is None, reason="no Java")
 def test_javas_own_tool_reads_the_store(fake, authority):
+    program("keytool")
     done = in_box(fake, "keytool", "-list", "-keystore", "/run/sandgate/java.jks", "-storepass", "changeit")
     assert done.returncode == 0, done.stdout
     roots = certificates(pathlib.Path(SYSTEM).read_text()) | {authority.body}

@@ -1,5 +1,3 @@
-import importlib.util
-import json
 import os
 import pathlib
 import socket
@@ -12,27 +10,20 @@ HERE = pathlib.Path(__file__).resolve().parent
 FLOW = HERE.parent / "flow"
 sys.path[:0] = [str(HERE), str(FLOW)]
 import taken  # noqa: E402  (its folder is known only now)
-
-
-def load(path, name):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
+from tally import absent, found, load, pytest_sessionfinish  # noqa: E402,F401
 
 flow = load(FLOW / "conftest.py", "flow_conftest")
 gate = flow.gate
 INJECT = taken.INJECT
 ROLES = ["worker.0", "dns", "dialer", "ledger", "keeper", "control"]
-absent, counts = {}, {"injected": 0, "killed": 0}
+found.update(injected=0, killed=0)
 
 
 def inject(pid, *words):
     """("returned", value) or ("killed", signal)"""
     how, value = taken.inject(pid, *words)
-    counts["injected"] += 1
-    counts["killed"] += how == "killed"
+    found["injected"] += 1
+    found["killed"] += how == "killed"
     return how, value
 
 
@@ -81,20 +72,11 @@ def serves(g, source, host, port):
         return False
 
 
-@pytest.fixture(scope="session", autouse=True)
-def report():
-    yield
-    path = os.environ.get("SANDGATE_REPORT")
-    if path:
-        pathlib.Path(path).write_text(json.dumps({**counts, **{f"absent {k}": v for k, v in absent.items()}}))
-
-
 @pytest.fixture(autouse=True)
 def privileged():
     why = "needs root" if os.geteuid() != 0 else taken.no_injector()
     if why:
-        absent["jail"] = why
-        pytest.skip(why)
+        absent("jail", why)
 
 
 @pytest.fixture

@@ -6,15 +6,14 @@ import subprocess
 import tempfile
 
 import pytest
-from conftest import HERE, ROOT, REPORT, flow
+from conftest import HERE, ROOT, absent, flow
 
 
 @pytest.fixture
 def node():
     """node("sidecar"): what node.py saw."""
     if os.geteuid() != 0:
-        REPORT["absent: a node"] = "needs root for namespaces of its own"
-        pytest.skip(REPORT["absent: a node"])
+        absent("a node", "needs root for namespaces of its own")
     # Not pytest's own: users of containers must get there.
     folder = tempfile.mkdtemp(prefix="sandgate-node-")
     os.chmod(folder, 0o755)

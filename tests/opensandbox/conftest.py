@@ -15,33 +15,18 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent / "flow")]
 
 import fake_server  # noqa: E402
 import front as fronts  # noqa: E402
 import packages  # noqa: E402
 import real_stack  # noqa: E402
 
-REPORT = {}
-
-
-def pytest_sessionfinish():
-    if os.environ.get("SANDGATE_REPORT"):
-        pathlib.Path(os.environ["SANDGATE_REPORT"]).write_text(json.dumps(REPORT))
-
+from tally import absent, found, pytest_sessionfinish  # noqa: E402,F401
 
 @pytest.fixture(scope="session")
 def report():
-    return REPORT
-
-
-def absent(name, why):
-    """Skips, and says so in the table; in CI what a fresh machine can have is a failure."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{name}: {why}")
-    REPORT[f"absent: {name}"] = str(why)
-    pytest.skip(f"{name}: {why}")
-
+    return found
 
 @pytest.fixture(scope="session")
 def shelf():
@@ -92,7 +77,7 @@ def real(shelf):
     if why is not None:
         absent("real OpenSandbox", why)
     with real_stack.RealStack(runsc=(packages.SHELF / "bin/runsc").exists()) as stack:
-        REPORT["high tier"] = stack.isolation
+        found["high tier"] = stack.isolation
         yield stack
 
 

@@ -5,7 +5,7 @@ import subprocess
 
 import company_systems as systems
 import pytest
-from conftest import counts, flow
+from conftest import found, flow
 from many import Many
 from scan import in_files, in_memory
 
@@ -67,7 +67,7 @@ def use(w):
     each_system(w)
     each_echo(w)
     what_goes_wrong(w)
-    counts.update(secrets=len(w.values), answers=len(w.received))
+    found.update(secrets=len(w.values), answers=len(w.received))
     assert len(w.values) == 50
 
 
@@ -78,14 +78,14 @@ def connectors(w):
 
 def holders(w, pids, want):
     """{process: what it holds}, of processes that may hold none of what want(process) names."""
-    found = {}
+    bad = {}
     for name, pid in pids.items():
         held, octets, closed = in_memory(pid, w.needles, want(name))
         assert octets > 1 << 20 and all("secretmem" in c for c in closed), (name, octets, closed)
-        counts["octets of memory"] = counts.get("octets of memory", 0) + octets
+        found["octets of memory"] = found.get("octets of memory", 0) + octets
         if held:
-            found[name] = held
-    return found
+            bad[name] = held
+    return bad
 
 
 def test_no_process_holds_what_is_not_its_groups(world):
@@ -109,9 +109,9 @@ def test_no_process_can_be_dumped(world):
 
 
 def test_no_file_has_any(world):
-    found, files = in_files(world.gate.dir, world.needles)
-    assert found == set() and files > 5
-    counts["files"] = files
+    bad, files = in_files(world.gate.dir, world.needles)
+    assert bad == set() and files > 5
+    found["files"] = files
     assert any(p.suffix == ".db" or "vault" in p.name for p in world.gate.dir.rglob("*"))
 
 

@@ -5,7 +5,7 @@ import socket
 import struct
 
 import pytest
-from conftest import counts, wait_for
+from conftest import found, wait_for
 from connector_line import Lane
 from many import Many
 from role_line import str16
@@ -42,7 +42,7 @@ class Taken:
         end = copy_of(self.pid, ours)
         for fd in (ours, theirs):
             inject(self.pid, CLOSE, fd)
-        counts["asks of a taken worker"] = counts.get("asks of a taken worker", 0) + 1
+        found["asks of a taken worker"] = found.get("asks of a taken worker", 0) + 1
         return end
 
     def gets(self, name, sandbox, path="/echo/plain", host=None, **kw):

@@ -1,6 +1,3 @@
-import importlib.util
-import json
-import os
 import pathlib
 import sys
 
@@ -9,17 +6,9 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 FLOW = HERE.parent / "flow"
 sys.path[:0] = [str(HERE), str(FLOW)]
-
-
-def load(path, name):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
+from tally import found, load, pytest_sessionfinish  # noqa: E402,F401  (its folder is known only now)
 
 flow = load(FLOW / "conftest.py", "flow_conftest")
-absent, counts = {}, {}
 
 
 def documented(word):
@@ -27,14 +16,6 @@ def documented(word):
     text = (HERE.parents[1] / "docs/CONNECTORS.md").read_text().split("## What clients need to be told", 1)[1]
     line, = [line for line in text.split("```sh\n", 1)[1].split("```", 1)[0].splitlines() if word in line]
     return ["sh", "-ec", line]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def report():
-    yield
-    path = os.environ.get("SANDGATE_REPORT")
-    if path:
-        pathlib.Path(path).write_text(json.dumps({**counts, **{f"absent {k}": v for k, v in absent.items()}}))
 
 
 @pytest.fixture(scope="module")

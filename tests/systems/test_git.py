@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from conftest import counts
+from conftest import found
 
 from company import Company
 from company_systems import Git, basic
@@ -93,7 +93,7 @@ def forge(house, tmp_path_factory):
 def timed(what, n, call, *words):
     begun = time.monotonic()
     call(*words)
-    counts[f"git {what}"] = f"{n} MiB at {n / (time.monotonic() - begun):.0f} MiB/s"
+    found[f"git {what}"] = f"{n} MiB at {n / (time.monotonic() - begun):.0f} MiB/s"
 
 
 def test_a_repository_of_500_mb_is_cloned_and_pushed_to_in_memory_that_does_not_grow(forge):
@@ -109,7 +109,7 @@ def test_a_repository_of_500_mb_is_cloned_and_pushed_to_in_memory_that_does_not_
     heads = [subprocess.run(["git", "-C", r, "rev-parse", *PUSHES], capture_output=True, check=True).stdout for r in (copy, forge.bare)]
     assert heads[0] == heads[1] and forge.size(forge.bare) >= (MANY + 2 * MORE) * BLOB // MIB
     assert all(n < GROWTH_KIB for n in memory.most.values()), memory.most
-    counts["KiB that the roles grew by"] = max(memory.most.values())
+    found["KiB that the roles grew by"] = max(memory.most.values())
     assert [r.refused for r in forge.system.seen if r.refused] == []
     assert os.path.exists(copy / ".git/config") and "x-access-token" not in (copy / ".git/config").read_text()
 

@@ -10,7 +10,7 @@ import h2.config
 import h2.connection
 import h2.events
 import pytest
-from conftest import HERE, counts
+from conftest import HERE, found
 
 from company import ADDRESS, Answer, Company, System
 from company_systems import bearer
@@ -119,7 +119,7 @@ def compare(kind, host, alone, beside):
         slow.append(beside(MEASURED))
         if at > 0 and min(slow) < 1.5 * min(fast) + 0.1:
             break
-    counts[f"{kind} through {host.split('.')[0]}"] = \
+    found[f"{kind} through {host.split('.')[0]}"] = \
         f"{MEASURED / MIB / min(fast):.0f} MiB/s alone, {MEASURED / MIB / min(slow):.0f} beside {STALLED} that stall"
     assert min(slow) < 1.5 * min(fast) + 0.1, (fast, slow)
 

@@ -3,37 +3,37 @@
  * says of every sandbox what it said before the change or after it, and no change that
  * somebody was told of is lost.
  */
-#include "tests/unit/power.h"
-
-#include <dirent.h>
+#include "tests/unit/power_story.h"
 
 #include "proxy/base/buf.h"
-#include "proxy/base/num.h"
 #include "tests/unit/brain_bench.h"
 
-enum { OPS = 11, OPS_MAX = 16, TELL_MAX = 8192, SOME = 1 };
-
-struct point { /* what the store said when an operation had been acknowledged */
-	size_t steps;
-	char text[TELL_MAX];
-};
-
 struct world {
-	struct point points[OPS_MAX];
-	size_t n;
 	struct brain_store *s;
 	struct arena a;
 	struct str one, two;
 };
 
-static struct brain_store *
-open_store(int dir)
+static void *
+open_world(int dir)
 {
-	struct brain_store *s = NULL;
+	struct world *w = calloc(1, sizeof *w);
 
+	assert_non_null(w);
+	arena_init(&w->a, BENCH_ARENA);
 	assert_int_equal(fchdir(dir), 0);
-	assert_int_equal(brain_store_open("exec.db", &s), ST_OK);
-	return s;
+	assert_int_equal(brain_store_open("exec.db", &w->s), ST_OK);
+	return w;
+}
+
+static void
+close_world(void *store)
+{
+	struct world *w = store;
+
+	brain_store_close(w->s);
+	arena_done(&w->a);
+	free(w);
 }
 
 static void
@@ -53,12 +53,13 @@ tell_query(struct brain_store *s, const char *query, struct buf *b)
 
 /* When it was last used is all that may be forgotten. */
 static void
-tell(struct brain_store *s, char text[TELL_MAX])
+tell(void *store, char text[STORY_TELL])
 {
+	struct brain_store *s = ((struct world *)store)->s;
 	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str all;
 
-	buf_init(&b, TELL_MAX - 1);
+	buf_init(&b, STORY_TELL - 1);
 	tell_query(s,
 		   "SELECT id, server, upstream, user, state, reuse_key, expires_s,"
 		   " policy FROM sandboxes ORDER BY n",
@@ -93,8 +94,9 @@ claim(struct world *w, const char *user, struct str *ret_id)
 }
 
 static enum status
-change(struct world *w, size_t op)
+change(void *store, size_t op)
 {
+	struct world *w = store;
 	const struct brain_warm warm = { .server = STR("standard"),
 					 .shape = STR("5a5a"),
 					 .now_s = BENCH_NOW };
@@ -133,149 +135,20 @@ change(struct world *w, size_t op)
 }
 
 static int
-make_dir(char path[64])
-{
-	(void)snprintf(path, 64, "/dev/shm/sandgate-brain-power-XXXXXX");
-	assert_non_null(mkdtemp(path));
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_true(fd >= 0);
-	return fd;
-}
-
-static void
-empty_dir(int dir)
-{
-	DIR *d = fdopendir(fcntl(dir, F_DUPFD_CLOEXEC, 0));
-	const struct dirent *e;
-
-	assert_non_null(d);
-	rewinddir(d);
-	while ((e = readdir(d)) != NULL)
-		if (e->d_name[0] != '.')
-			(void)unlinkat(dir, e->d_name, 0);
-	(void)closedir(d);
-}
-
-static void
-remove_dir(int dir, const char *path)
-{
-	empty_dir(dir);
-	assert_int_equal(chdir("/"), 0);
-	(void)close(dir);
-	(void)rmdir(path);
-}
-
-/* All operations, once, in a directory whose every step is written down. */
-static void
-record(struct world *w)
-{
-	char path[64];
-	int dir = make_dir(path);
-
-	arena_init(&w->a, BENCH_ARENA);
-	power.is_on = true;
-	power.fds[dir] = -1;
-	w->s = open_store(dir);
-	for (enum status st = ST_OK; st != ST_END; st = change(w, w->n++)) {
-		assert_int_equal(st, ST_OK);
-		w->points[w->n].steps = power.steps_n;
-		power.is_on = false;
-		tell(w->s, w->points[w->n].text);
-		power.is_on = true;
-	}
-	power.is_on = false;
-	brain_store_close(w->s);
-	assert_int_equal(w->n, OPS + 1);
-	remove_dir(dir, path);
-}
-
-static bool
-is_fine(const struct world *w, size_t cut, const char *text)
-{
-	size_t done = 0;
-
-	while (done < w->n && w->points[done].steps <= cut)
-		done++;
-	if (done == 0)
-		return strcmp(text, ".") == 0;
-	return strcmp(text, w->points[done - 1].text) == 0 ||
-	       (done < w->n && strcmp(text, w->points[done].text) == 0);
-}
-
-static void
-try_cut(int dir, const struct world *w, size_t cut, enum power_luck luck, uint64_t dice)
-{
-	char text[TELL_MAX];
-
-	empty_dir(dir);
-	power_cut(dir, cut, luck, dice);
-	struct brain_store *s = open_store(dir);
-	tell(s, text);
-	brain_store_close(s);
-	if (!is_fine(w, cut, text))
-		fail_msg("cut %zu, luck %d, dice %llu: %.400s", cut, (int)luck,
-			 (unsigned long long)dice, text);
-}
-
-/* SG_POWER: how often luck is tried for each cut; ./dev test long asks for more. */
-static uint64_t
-tries(void)
-{
-	const char *often = getenv("SG_POWER");
-	uint64_t n = 0;
-
-	return often != NULL && num_parse_u64(str_from(often), 1000, &n) ? n : SOME;
-}
-
-static void
-after_each_cut_it_is_known_whose_each_sandbox_is(void **state)
-{
-	const struct world *w = *state;
-	size_t cuts = 0;
-	uint64_t most = tries();
-	char path[64];
-	int dir = make_dir(path);
-
-	for (size_t cut = 0; cut <= power.steps_n; cut++) {
-		try_cut(dir, w, cut, POWER_NOTHING, 0);
-		for (uint64_t dice = 1; dice <= most; dice++)
-			try_cut(dir, w, cut, POWER_SOME, dice * 7919 + cut);
-		cuts += 1 + most;
-	}
-	print_message("%zu steps, %zu cuts\n", power.steps_n, cuts);
-	remove_dir(dir, path);
-}
-
-/* So the test can find: from a disk that only says that it has synced, changes are lost. */
-static void
-a_change_that_was_not_synced_would_be_found_missing(void **state)
-{
-	const struct world *w = *state;
-	char path[64], text[TELL_MAX];
-	int dir = make_dir(path);
-	size_t lost = 0;
-
-	power.is_lying = true;
-	for (size_t i = 1; i < w->n; i++) {
-		empty_dir(dir);
-		power_cut(dir, w->points[i].steps, POWER_NOTHING, 0);
-		struct brain_store *s = open_store(dir);
-		tell(s, text);
-		brain_store_close(s);
-		lost += !is_fine(w, w->points[i].steps, text);
-	}
-	power.is_lying = false;
-	assert_int_equal(lost, w->n - 1);
-	remove_dir(dir, path);
-}
-
-static int
 set_up(void **state)
 {
-	static struct world w;
+	static struct power_story t = {
+		.ops = 11,
+		.some = 1,
+		.new_tells = ".",
+		.open_in = open_world,
+		.close = close_world,
+		.tell = tell,
+		.change = change,
+	};
 
-	record(&w);
-	*state = &w;
+	story_record(&t);
+	*state = &t;
 	return 0;
 }
 
@@ -283,7 +156,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(after_each_cut_it_is_known_whose_each_sandbox_is),
+		cmocka_unit_test(after_each_cut_it_is_the_old_or_the_new_one),
 		cmocka_unit_test(a_change_that_was_not_synced_would_be_found_missing),
 	};
 

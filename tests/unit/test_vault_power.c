@@ -3,31 +3,12 @@
  * before the change or as it was to be, never as neither; and no change that an operator was
  * told of is lost.
  */
-#include "tests/unit/power.h"
+#include "tests/unit/power_story.h"
 
-#include <dirent.h>
-#include <setjmp.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-#include "proxy/base/num.h"
 #include "vault/permit.h"
 #include "vault/vault.h"
 
-enum { OPS = 10, OPS_MAX = 32, TELL_MAX = 16384, SOME = 2 };
-
-struct point { /* what the vault held when an operation had been acknowledged */
-	size_t steps;
-	char text[TELL_MAX];
-};
-
-struct told {
-	struct point points[OPS_MAX];
-	size_t n;
-};
-
-static struct vault *
+static void *
 open_vault(int dir)
 {
 	const struct vault_given g = { .dir = dir,
@@ -39,17 +20,20 @@ open_vault(int dir)
 
 	assert_int_equal(fchdir(dir), 0);
 	assert_int_equal(vault_new(&g, &v), ST_OK);
+	if (power.is_on)
+		assert_int_equal(vault_state(v), VAULT_OPEN);
 	return v;
 }
 
 /* Everything in it, values too. */
 static void
-tell(struct vault *v, char text[TELL_MAX])
+tell(void *store, char text[STORY_TELL])
 {
+	struct vault *v = store;
 	CLEANUP(buf_done) struct buf b = { 0 };
 	struct str all;
 
-	buf_init(&b, TELL_MAX - 1);
+	buf_init(&b, STORY_TELL - 1);
 	buf_put(&b, str_from(vault_state_word(vault_state(v))));
 	for (size_t i = 0; vault_is_open(v) == ST_OK && i < table_size(vault_table(v));
 	     i++) {
@@ -112,8 +96,10 @@ rm(struct vault *v, const char *name)
 }
 
 static enum status
-change(struct vault *v, size_t op)
+change(void *store, size_t op)
 {
+	struct vault *v = store;
+
 	switch (op) {
 	case 0:
 		return put(v, "a/token", 1, "first-value-of-a");
@@ -140,158 +126,28 @@ change(struct vault *v, size_t op)
 	}
 }
 
-static int
-make_dir(char path[64])
-{
-	(void)snprintf(path, 64, "/dev/shm/sandgate-power-XXXXXX");
-	assert_non_null(mkdtemp(path));
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_true(fd >= 0);
-	return fd;
-}
-
 static void
-empty_dir(int dir)
+close_vault(void *store)
 {
-	DIR *d = fdopendir(fcntl(dir, F_DUPFD_CLOEXEC, 0));
-	const struct dirent *e;
-
-	assert_non_null(d);
-	rewinddir(d);
-	while ((e = readdir(d)) != NULL)
-		if (e->d_name[0] != '.')
-			(void)unlinkat(dir, e->d_name, 0);
-	(void)closedir(d);
-}
-
-static void
-remove_dir(int dir, const char *path)
-{
-	empty_dir(dir);
-	assert_int_equal(chdir("/"), 0);
-	(void)close(dir);
-	(void)rmdir(path);
-}
-
-/* All operations, once, in a directory whose every step is written down. */
-static void
-record(struct told *all)
-{
-	char path[64];
-	int dir = make_dir(path);
-
-	power.is_on = true;
-	power.fds[dir] = -1;
-	struct vault *v = open_vault(dir);
-	assert_int_equal(vault_state(v), VAULT_OPEN);
-	for (enum status st = ST_OK; st != ST_END; st = change(v, all->n++)) {
-		assert_int_equal(st, ST_OK);
-		all->points[all->n].steps = power.steps_n;
-		power.is_on = false;
-		tell(v, all->points[all->n].text);
-		power.is_on = true;
-	}
-	vault_free(v);
-	power.is_on = false;
-	assert_int_equal(all->n, OPS + 1);
-	remove_dir(dir, path);
-}
-
-/* Before the first was acknowledged there was nothing to lose: a new one is made. */
-static bool
-is_fine(const struct told *all, size_t cut, const char *text)
-{
-	const struct point *points = all->points;
-	size_t done = 0, n = all->n;
-
-	while (done < n && points[done].steps <= cut)
-		done++;
-	if (done == 0)
-		return strncmp(text, "open\n-----BEGIN", 15) == 0;
-	return strcmp(text, points[done - 1].text) == 0 ||
-	       (done < n && strcmp(text, points[done].text) == 0);
-}
-
-static void
-try_cut(int dir, const struct told *all, size_t cut, enum power_luck luck,
-	uint64_t dice)
-{
-	char text[TELL_MAX], again[TELL_MAX];
-
-	empty_dir(dir);
-	power_cut(dir, cut, luck, dice);
-	struct vault *v = open_vault(dir);
-	tell(v, text);
-	vault_free(v);
-	if (!is_fine(all, cut, text))
-		fail_msg("cut %zu, luck %d, dice %llu: %.200s", cut, (int)luck,
-			 (unsigned long long)dice, text);
-	v = open_vault(dir);
-	tell(v, again);
-	vault_free(v);
-	assert_string_equal(text, again);
-}
-
-/* SG_POWER: how often luck is tried for each cut; ./dev test long asks for more. */
-static uint64_t
-tries(void)
-{
-	const char *often = getenv("SG_POWER");
-	uint64_t n = 0;
-
-	return often != NULL && num_parse_u64(str_from(often), 1000, &n) ? n : SOME;
-}
-
-static void
-after_each_cut_the_vault_is_the_old_or_the_new_one(void **state)
-{
-	const struct told *all = *state;
-	size_t cuts = 0;
-	uint64_t most = tries();
-	char path[64];
-	int dir = make_dir(path);
-
-	for (size_t cut = 0; cut <= power.steps_n; cut++) {
-		try_cut(dir, all, cut, POWER_NOTHING, 0);
-		try_cut(dir, all, cut, POWER_ALL, 0);
-		for (uint64_t dice = 1; dice <= most; dice++)
-			try_cut(dir, all, cut, POWER_SOME, dice * 7919 + cut);
-		cuts += 2 + most;
-	}
-	print_message("%zu steps, %zu cuts\n", power.steps_n, cuts);
-	remove_dir(dir, path);
-}
-
-/* So the test can find: from a disk that only says that it has synced, changes are lost. */
-static void
-a_change_that_was_not_synced_would_be_found_missing(void **state)
-{
-	const struct told *all = *state;
-	char path[64], text[TELL_MAX];
-	int dir = make_dir(path);
-	size_t lost = 0;
-
-	power.is_lying = true;
-	for (size_t i = 1; i < all->n; i++) {
-		empty_dir(dir);
-		power_cut(dir, all->points[i].steps, POWER_NOTHING, 0);
-		struct vault *v = open_vault(dir);
-		tell(v, text);
-		vault_free(v);
-		lost += !is_fine(all, all->points[i].steps, text);
-	}
-	power.is_lying = false;
-	assert_int_equal(lost, all->n - 1);
-	remove_dir(dir, path);
+	vault_free(store);
 }
 
 static int
 set_up(void **state)
 {
-	static struct told all;
+	static struct power_story t = {
+		.ops = 10,
+		.some = 2,
+		.is_thorough = true,
+		.new_tells = "open\n-----BEGIN",
+		.open_in = open_vault,
+		.close = close_vault,
+		.tell = tell,
+		.change = change,
+	};
 
-	record(&all);
-	*state = &all;
+	story_record(&t);
+	*state = &t;
 	return 0;
 }
 
@@ -299,7 +155,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(after_each_cut_the_vault_is_the_old_or_the_new_one),
+		cmocka_unit_test(after_each_cut_it_is_the_old_or_the_new_one),
 		cmocka_unit_test(a_change_that_was_not_synced_would_be_found_missing),
 	};
 
