@@ -100,7 +100,7 @@ def test_a_person_decides_about_a_sensitive_command(fake, front, allowed):
     assert len(ran) == allowed
     if allowed:
         assert told[-1]["error"]["evalue"] == "127"
-        row, = [r for r in one.gate.wait_rows(kind="exec", seconds=10) if r["exec"].get("command")]
+        row, = fronts.flow.wait_for(lambda: [r for r in one.gate.rows(kind="exec") if r["exec"].get("command")], 10)
         assert row["exec"]["level"] == "high" and row["exec"]["approval"] and row["exec"]["by"]
     else:
         assert told[-1]["error"]["ename"] == "SandgateDenied"
