@@ -29,6 +29,9 @@ connectors: [api]
 HTTPS = "curl -sS -m 8 --cacert /tmp/ca.pem"
 MARK, GATEWAY_UID = 0x5347, 65532
 ALLOWED = [["allow", "ok.example.test"], ["allow", "inner.example.test"]]
+# A server inside, and that it answers there.
+SERVE = "nohup python3 -m http.server {0} >/dev/null 2>&1 & for i in $(seq 100); do " \
+        "curl -s -m 2 -o /dev/null http://127.0.0.1:{0}/ && exit 0; sleep 0.1; done; exit 1"
 # What root in the sandbox may try: each line of what this prints is a way out, or a hold on the gateway.
 ATTACK = """
 import os, re, socket
@@ -228,9 +231,8 @@ def test_root_in_the_sandbox_gets_out_in_no_other_way(world):
     assert world.python("plain", query) == "3"
     assert world.seen() == []
     # What listens inside is reached from outside on docker's ports only.
-    world.run("plain", "nohup python3 -m http.server 9999 >/dev/null 2>&1 & sleep 0.5")
+    assert world.run("plain", SERVE.format(9999))[0] == 0
     assert world.outside(f"http://{own}:9999/", "-m", "1")[0] == 0
-    assert world.run("plain", "curl -sS -m 4 http://127.0.0.1:9999/ -o /dev/null")[0] == 0
 
 
 def test_policies_change_by_the_sdk_at_once(world):
@@ -330,14 +332,14 @@ def test_it_ends_with_its_sandbox_and_without_it_nothing_gets_out(world):
     # A role that dies is started again, and knows the sandbox.
     for executable in ("sandgate-control", "sandgate-dialer"):
         os.kill(pids(world, "plain", executable)[0], 9)
-    real_stack.wait("ready again", lambda: world.api("plain", "/healthz")[0] == 200, 10)
-    real_stack.wait("reached again", lambda: world.run("plain", "curl -sS -m 8 http://ok.example.test/")[0] == 0, 10)
+    real_stack.wait("ready again", lambda: world.api("plain", "/healthz")[0] == 200, 30)
+    real_stack.wait("reached again", lambda: world.run("plain", "curl -sS -m 8 http://ok.example.test/")[0] == 0, 30)
     assert world.sdk.must("policy", "plain") == ["deny", ALLOWED]
     token = world.sdk.must("endpoint", "plain", 18080)[1]["OPENSANDBOX-EGRESS-AUTH"]
     own = world.inspect("plain", "{{.NetworkSettings.IPAddress}}")
     assert world.outside("-H", f"OPENSANDBOX-EGRESS-AUTH: {token}", f"http://{own}:18080/healthz")[0] == 200
     os.kill(pids(world, "plain", "sandgate-super")[0], 9)
-    real_stack.wait("container ends", lambda: world.inspect("plain", "{{.State.Running}}") == "false", 10)
+    real_stack.wait("container ends", lambda: world.inspect("plain", "{{.State.Running}}") == "false", 30)
     sandbox = f"sandbox-{world.ids['plain']}"
 
     def inside(*words):
@@ -349,10 +351,9 @@ def test_it_ends_with_its_sandbox_and_without_it_nothing_gets_out(world):
     said = inside("python3", "-c", attack).stdout.strip()
     assert "udp 4444" not in said and "mark" not in said, said
     # A server of the sandbox's where the API was hears nothing from outside.
-    inside("sh", "-c", "nohup python3 -m http.server 18080 >/dev/null 2>&1 & sleep 0.5")
-    assert inside("curl", "-s", "-m", "2", "-o", "/dev/null", "http://127.0.0.1:18080/").returncode == 0
+    assert inside("sh", "-c", SERVE.format(18080)).returncode == 0
     assert world.outside("-m", "1", "-H", f"OPENSANDBOX-EGRESS-AUTH: {token}", f"http://{own}:18080/")[0] == 0
     assert world.seen() == []
     # And the other one ends as it is asked to.
-    assert world.sdk.must("kill", "mitm") < 8
+    assert world.sdk.must("kill", "mitm") < 9  # docker waits nine seconds for it
     assert world.stack.docker("ps", "-aq", "--filter", f"name={world.sidecar('mitm')}").stdout == ""
