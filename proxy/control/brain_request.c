@@ -192,9 +192,9 @@ read_extensions(const struct image *im, struct request *r, struct buf *why)
 		if (!json_is_string(v))
 			return bad(why, "extensions is no object of texts");
 		if (str_starts(str_from(key), STR("bootstrap.")) &&
-		    !image_flag(im, OPT_EXEC_ISOLATION)) {
+		    !image_flag(im, OPT_EXEC_MORE_RIGHTS)) {
 			buf_put(why, STR("extensions: bootstrap.* is not allowed here "
-					 "(exec.isolation)"));
+					 "(exec.more_rights)"));
 			return ST_EXEC_REFUSED;
 		}
 		if (!str_starts(str_from(key), STR("sandgate.")))
@@ -205,6 +205,23 @@ read_extensions(const struct image *im, struct request *r, struct buf *why)
 	}
 	r->reuse = text_of(json_object_get(r->extras, "sandgate.reuse"));
 	return ST_OK;
+}
+
+/* For others docker gives the container rights and devices. */
+static enum status
+check_platform(const struct image *im, const struct request *r, struct buf *why)
+{
+	const json_t *platform = json_object_get(r->body, "platform");
+
+	if (platform == NULL || json_is_null(platform))
+		return ST_OK;
+	if (!json_is_object(platform) || request_has_twin(platform, "os"))
+		return bad(why, "platform is no object with one os");
+	if (str_eq(text_of(json_object_get(platform, "os")), STR("linux")) ||
+	    image_flag(im, OPT_EXEC_MORE_RIGHTS))
+		return ST_OK;
+	buf_put(why, STR("platform.os: only linux is allowed here (exec.more_rights)"));
+	return ST_EXEC_REFUSED;
 }
 
 static enum status
@@ -228,6 +245,8 @@ read_all(const struct image *im, struct request *r, struct buf *why)
 		st = read_source(r, why);
 	if (st == ST_OK)
 		st = check_image(im, r, why);
+	if (st == ST_OK)
+		st = check_platform(im, r, why);
 	if (st == ST_OK)
 		st = read_timeout(im, r, why);
 	if (st == ST_OK)

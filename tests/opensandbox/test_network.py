@@ -4,7 +4,6 @@ script looks for it.  Around them witness.py tells of everything that got out.
 """
 import json
 import subprocess
-import sys
 import threading
 import time
 
@@ -12,11 +11,10 @@ import packages
 import pytest
 import real_stack
 import witness
-from conftest import HERE, REPORT, absent
-from front import FLOW, IMAGE, flow
-
-sys.path.append(str(FLOW))
-from certificates import make_ca, make_leaf  # noqa: E402
+from certificates import make_ca, make_leaf
+from conftest import HERE
+from front import IMAGE, flow
+from tally import absent, found
 
 NETWORK, PORT = "sgbr0", 18090
 # Without those that a kernel of its own has no sockets for.
@@ -298,7 +296,7 @@ def test_nothing_gets_out_of_a_sandbox_by_its_root(networked, fronted, box, neig
 
 
 def test_nor_with_more_rights_than_docker_gives(networked, fronted, box, neighbour):
-    """OpenSandbox can give NET_ADMIN and, if exec.isolation allows it, SYS_ADMIN."""
+    """OpenSandbox gives NET_ADMIN and SYS_ADMIN where exec.more_rights lets callers ask for it."""
     words = targets(networked, neighbour)
     judge(networked, neighbour, box.inside("/usr/bin/python3", ATTACKS, "raw_sockets", "fragments_and_spoofed_sources", "frames", input=words))
     assert box.reached() == REACHES
@@ -323,7 +321,7 @@ def test_nobody_outside_reaches_execd(networked, fronted, neighbour):
 
 def test_gvisor_is_kept_the_same_way(networked, fronted, neighbour):
     if "high" not in networked.servers:
-        REPORT["absent: gVisor on a named network"] = "no build/opensandbox/bin/runsc: packages.py runsc"
+        found["absent: gVisor on a named network"] = "no build/opensandbox/bin/runsc: packages.py runsc"
         pytest.skip("no runsc")
     one = Box(networked, fronted, metadata={"tier": "high"})
     networked.docker("cp", str(ATTACKS), f"{one.cid}:/attacks.py")

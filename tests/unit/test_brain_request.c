@@ -285,16 +285,28 @@ no_volume_lies_over_the_parts_of_opensandbox(void **state)
 static void
 nobody_asks_for_a_container_with_more_rights(void **state)
 {
-	static const char *const asked =
-		"{" IMAGE ",\"extensions\":{\"bootstrap.execd.isolation\":\"enable\"}}";
+	static const char *const asked[] = {
+		"{" IMAGE ",\"extensions\":{\"bootstrap.execd.isolation\":\"enable\"}}",
+		"{" IMAGE ",\"platform\":{\"os\":\"windows\",\"arch\":\"amd64\"}}",
+		"{" IMAGE ",\"platform\":{\"os\":\"Windows\",\"arch\":\"amd64\"}}",
+		"{" IMAGE ",\"platform\":{\"arch\":\"amd64\"}}",
+	};
 	char more[1024];
 	struct image *im;
 
-	assert_int_equal(outcome(*state, asked), ST_EXEC_REFUSED);
-	(void)snprintf(more, sizeof more, "%s  isolation: true\n", config);
+	(void)snprintf(more, sizeof more, "%s  more_rights: true\n", config);
 	im = make_image(more);
-	assert_int_equal(outcome(im, asked), ST_OK);
+	for (size_t i = 0; i < COUNT_OF(asked); i++) {
+		assert_int_equal(outcome(*state, asked[i]), ST_EXEC_REFUSED);
+		assert_int_equal(outcome(im, asked[i]), ST_OK);
+	}
 	image_close(im);
+	assert_int_equal(outcome(*state, "{" IMAGE ",\"platform\":{\"os\":\"linux\","
+					 "\"arch\":\"amd64\"}}"),
+			 ST_OK);
+	assert_int_equal(outcome(*state, "{" IMAGE ",\"platform\":{\"os\":\"linux\","
+					 "\"OS\":\"windows\"}}"),
+			 ST_BAD_PARAMETER);
 }
 
 static void
