@@ -105,28 +105,46 @@ print_column(const json_t *of, const char *key, int width)
 	(void)putchar(' ');
 }
 
+struct column {
+	const char *head, *key;
+	int width;
+};
+
+/* After the ID of each, and before until when it holds and what it is about. */
 static void
-print_list(const struct approvals *a, const json_t *body)
+print_table(const json_t *all, const char *id, const struct column *columns, size_t n)
 {
 	char space[32];
 	const json_t *one;
 	size_t i;
 
-	(void)a;
-	(void)printf("%-6s %-9s %-6s %-16s %-12s %-14s %-21s %s\n", "ID", "STATE",
-		     "LEVEL", "USER", "AGENT", "WHAT", "UNTIL", "TEXT");
-	json_array_foreach(json_object_get(body, "approvals"), i, one)
+	(void)printf("%-6s ", id);
+	for (size_t k = 0; k < n; k++)
+		(void)printf("%-*s ", columns[k].width, columns[k].head);
+	(void)printf("%-21s %s\n", "UNTIL", "TEXT");
+	json_array_foreach(all, i, one)
 	{
 		print_id(one);
-		print_column(one, "state", 9);
-		print_column(one, "level", 6);
-		print_column(one, "user", 16);
-		print_column(one, "agent", 12);
-		print_column(one, "what", 14);
+		for (size_t k = 0; k < n; k++)
+			print_column(one, columns[k].key, columns[k].width);
 		(void)printf("%-21s ", point(one, "expires", space));
 		print_text(member(one, "text"), 60, 0);
 		(void)putchar('\n');
 	}
+}
+
+static void
+print_list(const struct approvals *a, const json_t *body)
+{
+	static const struct column columns[] = {
+		{ "STATE", "state", 9 }, { "LEVEL", "level", 6 },
+		{ "USER", "user", 16 },  { "AGENT", "agent", 12 },
+		{ "WHAT", "what", 14 },
+	};
+
+	(void)a;
+	print_table(json_object_get(body, "approvals"), "ID", columns,
+		    COUNT_OF(columns));
 }
 
 static void
@@ -157,25 +175,15 @@ print_show(const struct approvals *a, const json_t *one)
 static void
 print_grants(const struct approvals *a, const json_t *body)
 {
-	char space[32];
-	const json_t *one;
-	size_t i;
+	static const struct column columns[] = {
+		{ "SCOPE", "scope", 8 },      { "USER", "user", 16 },
+		{ "SESSION", "session", 16 }, { "BY", "by", 12 },
+		{ "WHAT", "what", 14 },
+	};
 
 	(void)a;
-	(void)printf("%-6s %-8s %-16s %-16s %-12s %-14s %-21s %s\n", "GRANT", "SCOPE",
-		     "USER", "SESSION", "BY", "WHAT", "UNTIL", "TEXT");
-	json_array_foreach(json_object_get(body, "grants"), i, one)
-	{
-		print_id(one);
-		print_column(one, "scope", 8);
-		print_column(one, "user", 16);
-		print_column(one, "session", 16);
-		print_column(one, "by", 12);
-		print_column(one, "what", 14);
-		(void)printf("%-21s ", point(one, "expires", space));
-		print_text(member(one, "text"), 60, 0);
-		(void)putchar('\n');
-	}
+	print_table(json_object_get(body, "grants"), "GRANT", columns,
+		    COUNT_OF(columns));
 }
 
 static void

@@ -45,6 +45,8 @@ def source_options():
         found = {a or b for text in texts for a, b in table.findall(text)}
         if any("options_read(" in text for text in texts):
             found |= shared
+        if any("by_id_command(" in text for text in texts):
+            found |= {"config", "state", "sandbox"}
         out[name] = found - {"help"}
     return out
 

@@ -48,6 +48,30 @@ make_messages(const char *text, struct buf *b)
 	return st;
 }
 
+struct told {
+	const char *text, *messages; /* all that is said of it */
+};
+
+static inline void
+assert_told(const struct told *all, size_t n)
+{
+	size_t bad = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		CLEANUP(buf_done) struct buf b = { 0 };
+		buf_init(&b, 65536);
+		(void)make_messages(all[i].text, &b);
+		const char *got = buf_cstr(&b);
+		assert_non_null(got);
+		if (strcmp(got, all[i].messages) == 0)
+			continue;
+		bad++;
+		print_message("row %zu\n%swant:\n%sgot:\n%s", i, all[i].text,
+			      all[i].messages, got);
+	}
+	assert_int_equal(bad, 0);
+}
+
 static inline struct image *
 make_image(const char *text)
 {

@@ -1,10 +1,5 @@
 #include "tests/unit/make_image.h"
 
-/* What is said of one connector that a policy lists. */
-struct row {
-	const char *text, *messages;
-};
-
 #define TAIL                                                                           \
 	"policies: {p: {connectors: [c], allow: []}}\nresolver: {servers: "            \
 	"[192.0.2.1]}\n"
@@ -14,7 +9,7 @@ struct row {
 #define AUTH(members) CONNECTOR(ALLOW ", auth: {" members "}")
 #define BEARER        "auth: {kind: bearer, secret: s}"
 
-static const struct row rows[] = {
+static const struct told rows[] = {
 	/* every kind in its least form, and with all it takes */
 	{ AUTH("kind: bearer, secret: s"), "" },
 	{ AUTH("kind: bearer, secret: 'users/{user}/s', prefix: 'token ', placeholder: "
@@ -161,30 +156,10 @@ static const struct row rows[] = {
 };
 
 static void
-tell_all(const struct row *all, size_t n)
-{
-	size_t bad = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		CLEANUP(buf_done) struct buf b = { 0 };
-		buf_init(&b, 65536);
-		(void)make_messages(all[i].text, &b);
-		const char *got = buf_cstr(&b);
-		assert_non_null(got);
-		if (strcmp(got, all[i].messages) == 0)
-			continue;
-		bad++;
-		(void)fprintf(stderr, "row %zu\n%swant:\n%sgot:\n%s", i, all[i].text,
-			      all[i].messages, got);
-	}
-	assert_int_equal(bad, 0);
-}
-
-static void
 every_fault_of_a_connector_is_told_with_its_place(void **state)
 {
 	(void)state;
-	tell_all(rows, COUNT_OF(rows));
+	assert_told(rows, COUNT_OF(rows));
 }
 
 #define TWO(one, two)                                                                  \
@@ -196,7 +171,7 @@ every_fault_of_a_connector_is_told_with_its_place(void **state)
 	"t.yaml:3:73: connectors `b` and `a` (t.yaml:2) match the same requests and "  \
 	"neither path is more specific\n"
 
-static const struct row overlaps[] = {
+static const struct told overlaps[] = {
 	{ TWO("hosts: [x.test], allow: [{paths: ['/a/**']}]",
 	      "hosts: [x.test], allow: [{paths: ['/b/**']}]") BOTH,
 	  "" },
@@ -267,7 +242,7 @@ static void
 rules_that_lie_over_each_other_are_told(void **state)
 {
 	(void)state;
-	tell_all(overlaps, COUNT_OF(overlaps));
+	assert_told(overlaps, COUNT_OF(overlaps));
 }
 
 int

@@ -1,10 +1,6 @@
 /* Sources of secrets as the configuration has them. */
 #include "tests/unit/make_image.h"
 
-struct row {
-	const char *text, *messages;
-};
-
 #define TAIL                                                                           \
 	"policies: {p: {connectors: [c], allow: []}}\nresolver: {servers: "            \
 	"[192.0.2.1]}\nconnectors:\n  - {name: c, hosts: [c.test], "                   \
@@ -14,7 +10,7 @@ struct row {
 #define LOGIN           "auth: {kind: approle, role: r, secret: login/bao}"
 #define ITEM            "secrets: {x: {path: apps/x, field: f}}"
 
-static const struct row rows[] = {
+static const struct told rows[] = {
 	{ SOURCE(URL ", " LOGIN ", " ITEM), "" },
 	{ SOURCE(URL ", addresses: [10.0.0.0/8], namespace: a/b, mount: kv, refresh: "
 		     "5s, keep: 10m, auth: {kind: kubernetes, role: r, secret: "
@@ -82,22 +78,8 @@ static const struct row rows[] = {
 static void
 every_fault_of_a_source_is_told_with_its_place(void **state)
 {
-	size_t bad = 0;
-
 	(void)state;
-	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		CLEANUP(buf_done) struct buf b = { 0 };
-		struct str told = STR("");
-		buf_init(&b, 8192);
-		(void)make_messages(rows[i].text, &b);
-		assert_int_equal(buf_finish(&b, &told), ST_OK);
-		if (str_eq(told, str_from(rows[i].messages)))
-			continue;
-		bad++;
-		print_message("row %zu: told\n%.*sinstead of\n%s", i, STR_ARG(told),
-			      rows[i].messages);
-	}
-	assert_int_equal(bad, 0);
+	assert_told(rows, COUNT_OF(rows));
 }
 
 static void
