@@ -85,10 +85,24 @@ unknown(struct judge *j)
 	judge_show(j, j->route->rest, '\n');
 }
 
+/* What is typed there waits for nobody, so it may be that who opens one has to. */
+static void
+terminal(struct judge *j)
+{
+	enum risk_level level = (enum risk_level)image_number(j->im, OPT_RISK_TERMINAL);
+
+	if (j->route->op != EXEC_OP_PTY_ATTACH || level <= j->out->answer.level)
+		return;
+	j->out->answer =
+		(struct risk_answer){ level, RISK_NO_RULE, RISK_SIGN_TERMINAL };
+	judge_show(j, j->route->rest, '\n');
+}
+
 static enum status
 read_one(struct judge *j, const struct jnode *root)
 {
 	unknown(j);
+	terminal(j);
 	if (j->route->op == EXEC_OP_SANDBOX_CREATE)
 		return judge_create(j, root);
 	switch (j->route->class) {

@@ -482,3 +482,21 @@ def test_a_paste_of_any_length_takes_no_time_from_others(w):
         assert time.monotonic() - began < 5
     end, = w.rows("exec_end", least=1)
     assert end["exec"]["lines"] == 8001 and end["exec"]["lines_unread"] > 7000
+
+
+@pytest.mark.parametrize("w", ["risk: {terminal: high}"], indirect=True)
+def test_who_attaches_to_a_terminal_may_have_to_wait_for_a_person(w):
+    ask = f"GET {PROXY}/44772/pty/p1/ws HTTP/1.1\nHost: a\nConnection: Upgrade\nUpgrade: websocket\n" \
+          "Sec-WebSocket-Version: 13\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\n\n"
+    s = send(w, ask)
+    wait_for(lambda: w.brain.holds)
+    assert w.box.requests == [] and w.brain.holds[0]["level"] == 2 and "p1" in w.brain.holds[0]["text"]
+    assert "terminal" in w.brain.holds[0]["why"]
+    w.brain.decide("APPROVAL_DENIED")
+    assert response(s)[0].status == 403 and w.box.requests == []
+    # Other routes of a terminal run nothing.
+    assert response(send(w, f"GET {PROXY}/44772/pty/p1 HTTP/1.1\nHost: a\n\n"))[0].status == 200
+    threading.Thread(target=lambda: (wait_for(lambda: len(w.brain.holds) == 2), w.brain.decide()), daemon=True).start()
+    with terminal(w) as (s, got):
+        s.sendall(frame(b"\0ls\r"))
+        wait_for(lambda: got.endswith(b"ls\r"))
