@@ -1,19 +1,19 @@
 /* What the brain does for a caller stands in the ledger before a server hears of it. */
 #include "tests/unit/brain_world.h"
 
-struct told { /* the rows of control's ring, so far */
+struct rows_seen { /* the rows of control's ring, so far */
 	size_t n;
 	struct row last;
 	char exec[ROW_EXEC_MAX], sandbox[64], user[64];
 };
 
 static void
-read_rows(struct world *w, struct told *t)
+read_rows(struct world *w, struct rows_seen *t)
 {
 	struct rowring *r = NULL;
 	CLEANUP(buf_done) struct buf b = { 0 };
 
-	*t = (struct told){ 0 };
+	*t = (struct rows_seen){ 0 };
 	buf_init(&b, ROW_MAX);
 	assert_int_equal(rowring_open_reader(w->ring, &r), ST_OK);
 	for (; rowring_next(r, &b) == ST_OK; t->n++) {
@@ -50,7 +50,7 @@ a_change_has_its_row_while_its_server_is_being_asked(void **state)
 {
 	struct world *w = *state;
 	char *id = world_create(w, ALICE), op[64];
-	struct told before, t;
+	struct rows_seen before, t;
 
 	for (size_t i = 0; i < COUNT_OF(changes); i++) {
 		read_rows(w, &before);
@@ -82,7 +82,7 @@ a_create_has_its_row_with_its_sandbox_before_a_server_is_asked(void **state)
 	struct place_wish wish =
 		wish_of(ALICE, EXEC_OP_SANDBOX_CREATE, "", CREATE_BODY);
 	struct fake_answer *f;
-	struct told t;
+	struct rows_seen t;
 
 	wish.text = STR("make test");
 	w->is_held = true;
@@ -131,7 +131,7 @@ who_only_reads_and_who_is_refused_leave_no_row(void **state)
 {
 	struct world *w = *state;
 	char *id = world_create(w, ALICE);
-	struct told before, t;
+	struct rows_seen before, t;
 
 	read_rows(w, &before);
 	(void)world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_LIST, "", ""));
