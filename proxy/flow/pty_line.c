@@ -4,9 +4,12 @@
 
 enum {
 	KEY_INTERRUPT = 3,
+	KEY_END = 4, /* a terminal hands over what it has, line or not */
 	KEY_BACK = 8,
+	KEY_OPERATE = 15, /* readline: runs the line, and gets the next one of before */
 	KEY_KILL = 21,
 	KEY_WORD = 23,
+	KEY_MORE = 24, /* readline: ^X ^E runs what an editor makes of it */
 	KEY_ESCAPE = 27,
 	KEY_DELETE = 127
 };
@@ -92,26 +95,71 @@ take_escape(struct pty_line *l, char c)
 }
 
 static void
-end_line(struct pty_line *l, pty_line_fn fn, void *ctx)
+tell(const struct pty_line *l, bool is_whole, pty_line_fn fn, void *ctx)
 {
 	if (l->n > 0 || l->is_odd)
-		fn(ctx, str_of(l->text, l->n), !l->is_odd);
-	clear(l);
+		fn(ctx, str_of(l->text, l->n), is_whole);
+}
+
+/* An odd number of backslashes is behind it. */
+static bool
+is_continued(const struct pty_line *l)
+{
+	size_t n = l->n;
+
+	while (n > 0 && l->text[n - 1] == '\\')
+		n--;
+	return (l->n - n) % 2 == 1;
 }
 
 static void
-take(struct pty_line *l, char c)
+end_line(struct pty_line *l, pty_line_fn fn, void *ctx)
 {
-	if (c == KEY_BACK || c == KEY_DELETE)
-		back(l);
+	tell(l, !l->is_odd, fn, ctx);
+	if (is_continued(l))
+		l->n--;
+	else
+		clear(l);
+}
+
+/* With a cursor that is elsewhere they take back nothing, or another part, and without a
+ * terminal they are octets like others. */
+static void
+take_back(struct pty_line *l, char c)
+{
+	bool is_all = c == KEY_KILL || c == KEY_INTERRUPT;
+
+	l->is_odd = l->is_odd || !l->is_tty;
+	if (l->is_odd && is_all && l->n > 0)
+		add(l, '\n');
+	else if (l->is_odd)
+		return;
+	else if (is_all)
+		clear(l);
 	else if (c == KEY_WORD)
 		back_word(l);
-	else if (c == KEY_KILL || c == KEY_INTERRUPT)
-		clear(l);
+	else
+		back(l);
+}
+
+static void
+take_odd(struct pty_line *l, char c, pty_line_fn fn, void *ctx)
+{
+	if (c == KEY_END || c == KEY_OPERATE || c == KEY_MORE)
+		tell(l, false, fn, ctx);
+	l->is_odd = true;
+}
+
+static void
+take(struct pty_line *l, char c, pty_line_fn fn, void *ctx)
+{
+	if (c == KEY_BACK || c == KEY_DELETE || c == KEY_WORD || c == KEY_KILL ||
+	    c == KEY_INTERRUPT)
+		take_back(l, c);
 	else if (c == KEY_ESCAPE)
 		l->escape = ESCAPED;
 	else if ((unsigned char)c < ' ')
-		l->is_odd = true;
+		take_odd(l, c, fn, ctx);
 	else
 		add(l, c);
 }
@@ -127,7 +175,15 @@ pty_line_put(struct pty_line *l, struct str typed, pty_line_fn fn, void *ctx)
 			l->escape = PLAIN;
 			end_line(l, fn, ctx);
 		} else if (!take_escape(l, c)) {
-			take(l, c);
+			take(l, c, fn, ctx);
 		}
 	}
+}
+
+void
+pty_line_end(struct pty_line *l, pty_line_fn fn, void *ctx)
+{
+	l->escape = PLAIN;
+	tell(l, false, fn, ctx);
+	clear(l);
 }

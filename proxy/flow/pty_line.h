@@ -5,6 +5,10 @@
  * with simple editing would take it: backspace (8, 127), ^W, ^U and ^C take back, CR or LF
  * ends, marks of bracketed paste are left out.
  *
+ * A line that ends with a backslash is told, and once more with the line that continues it.  ^D,
+ * ^O and ^X may hand over what there is: so much is told, not whole, and stays.  Where it isn't
+ * known what keys did (nor where the cursor is), nothing is believed to be taken back.
+ *
  * It is a guess by nature.  What programs do with keys that it doesn't know (arrows, history,
  * completion, ^R, ^D in the middle, a program in raw mode) can't be seen here, and neither can
  * what was typed before this connection: a line with such keys in it, and one that is longer
@@ -18,15 +22,19 @@ struct pty_line {
 	char text[PTY_LINE_MAX];
 	size_t n;
 	bool is_odd; /* keys in it did something that is not known */
+	bool is_tty; /* the caller's: there is a terminal, which takes back what keys say */
 	uint8_t escape;
 	uint8_t parameters_n;
 	char parameters[8]; /* of a control sequence */
 };
 
-/* A line is over; the view is good for the call.  The empty line is none, if whole. */
+/* A line is over; the view is good for the call.  The empty line is none, if whole.  One that
+ * is not may have line feeds in it, for where it was begun anew, or not. */
 typedef void (*pty_line_fn)(void *ctx, struct str line, bool is_whole);
 
 void pty_line_init(struct pty_line *l);
 void pty_line_put(struct pty_line *l, struct str typed, pty_line_fn fn, void *ctx);
+/* Nothing more comes; what stands there without its end is told, not whole. */
+void pty_line_end(struct pty_line *l, pty_line_fn fn, void *ctx);
 
 #endif

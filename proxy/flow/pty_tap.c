@@ -8,12 +8,13 @@ enum state {
 	BROKEN,
 };
 
-enum want { TYPE, DATA, CODE, WANTS };
+enum want { TYPE, DATA, CODE, MODE, WANTS };
 
 static const struct jpick_want wants[WANTS] = {
 	[TYPE] = { -1, "type" },
 	[DATA] = { -1, "data" },
 	[CODE] = { -1, "exit_code" },
+	[MODE] = { -1, "mode" },
 };
 
 enum { REPLAY_PLACE = 8 };
@@ -44,6 +45,7 @@ pty_tap_done(struct pty_tap *t)
 static void
 break_message(struct pty_side_tap *s)
 {
+	s->is_hidden = s->is_hidden || s->state == OBJECT || s->state == BEHIND;
 	s->state = BROKEN;
 	s->unreadable++;
 }
@@ -54,6 +56,7 @@ begin_text(struct pty_side_tap *s)
 	jpick_init(&s->pick, wants, WANTS);
 	held_clear(&s->type);
 	held_clear(&s->number);
+	held_clear(&s->mode);
 	s->is_early = false;
 	s->state = OBJECT;
 }
@@ -64,6 +67,7 @@ take_channel(struct pty_tap *t, enum pty_side from, uint8_t channel)
 	struct pty_side_tap *s = &t->sides[from];
 
 	if (channel >= PTY_CHANNELS || (channel == PTY_STDIN) != (from == PTY_CLIENT)) {
+		s->is_hidden = true;
 		break_message(s);
 		return;
 	}
@@ -122,6 +126,7 @@ take_typed(struct pty_tap *t, struct pty_side_tap *s, struct str part)
 	}
 	s->is_early = true;
 	tally_put(&t->early, part);
+	typed(t, part);
 }
 
 static void
@@ -142,6 +147,8 @@ take_object(struct pty_tap *t, struct pty_side_tap *s, struct str *in)
 			held_put(&s->number, part);
 		else if (want == TYPE && k == JPICK_STRING)
 			held_put(&s->type, part);
+		else if (want == MODE && k == JPICK_STRING)
+			held_put(&s->mode, part);
 		else if (want == DATA && k == JPICK_STRING)
 			take_typed(t, s, part);
 	}
@@ -180,13 +187,15 @@ settle_object(struct pty_tap *t, enum pty_side from)
 
 	if (from == PTY_CLIENT && is_stdin(s)) {
 		t->channels[PTY_STDIN].texts++;
-		if (s->is_early) {
+		if (s->is_early)
 			tally_settle(&t->channels[PTY_STDIN], &t->early);
-			typed(t, (struct str){ NULL, 0 });
-		}
+	} else if (from == PTY_CLIENT && s->is_early) {
+		break_message(s);
 	}
 	if (from == PTY_SERVER && held_is(&s->type, STR("exit")))
 		t->has_code = held_int(&s->number, &t->code);
+	if (from == PTY_SERVER && held_is(&s->type, STR("connected")))
+		t->is_tty = held_is(&s->mode, STR("pty"));
 }
 
 static void
@@ -223,4 +232,5 @@ pty_tap_put(struct pty_tap *t, enum pty_side from, struct str in)
 			s->is_closed = true;
 	}
 	s->is_blind = e == WS_BAD;
+	s->is_hidden = s->is_hidden || s->is_blind;
 }

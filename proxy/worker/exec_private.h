@@ -138,7 +138,8 @@ enum status exec_row_of(struct exec *e, enum row_kind kind,
 /* exec_typed.c: lines that are typed into a terminal are judged; those that a rule calls more
  * than low have a row before they go on. */
 struct exec_typed *exec_typed_new(struct exec *e); /* the arena's; NULL: no memory */
-void exec_typed_put(struct exec_typed *t, struct str octets); /* p NULL: not seen */
+void exec_typed_put(struct exec_typed *t, bool is_tty, struct str octets);
+void exec_typed_end(struct exec_typed *t); /* nothing more comes */
 /* ST_NO_LEDGER: a row found no room, so what was typed must not go on. */
 enum status exec_typed_status(const struct exec_typed *t) MUSTCHECK;
 void exec_typed_note(const struct exec_typed *t, struct exec_note *n);

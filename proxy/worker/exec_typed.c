@@ -1,5 +1,7 @@
 /* exec_private: what is typed into a terminal is judged as a shell would read it.  Nothing waits
  * for a person here: what a line is to who gets it only the terminal's other end knows. */
+#include <string.h>
+
 #include "proxy/base/num.h"
 #include "proxy/flow/pty_line.h"
 #include "proxy/worker/exec_private.h"
@@ -14,6 +16,8 @@ enum {
 struct exec_typed {
 	struct exec *e;
 	struct pty_line line;
+	char open[PTY_LINE_MAX]; /* lines of before whose quote or bracket is open */
+	size_t open_n;
 	uint64_t lines, unseen, risky;
 	uint64_t budget, since_ms;
 	struct risk_answer worst;
@@ -27,12 +31,10 @@ exec_typed_new(struct exec *e)
 
 	if (t == NULL)
 		return NULL;
-	*t = (struct exec_typed){
-		.e = e,
-		.worst = { RISK_LOW, RISK_NO_RULE, RISK_SIGN_NONE },
-		.budget = BUDGET_MAX,
-		.since_ms = loop_now_ms(e->t->c->w->loop),
-	};
+	t->e = e; /* the arena's memory is zeroed */
+	t->worst = (struct risk_answer){ RISK_LOW, RISK_NO_RULE, RISK_SIGN_NONE };
+	t->budget = BUDGET_MAX;
+	t->since_ms = loop_now_ms(e->t->c->w->loop);
 	pty_line_init(&t->line);
 	return t;
 }
@@ -78,37 +80,86 @@ spend(struct exec_typed *t, size_t n)
 	return true;
 }
 
-/* Other lines are counted only: a password that is asked for is one, too. */
+/* As one text with those of before that are open, which are forgotten if that is too long. */
+static struct str
+join(struct exec_typed *t, struct str line)
+{
+	bool is_first = t->open_n == 0;
+
+	if (line.n + 1 > sizeof t->open - t->open_n) {
+		t->open_n = 0;
+		return line;
+	}
+	if (!is_first)
+		t->open[t->open_n++] = '\n';
+	memcpy(t->open + t->open_n, line.p, line.n);
+	t->open_n += line.n;
+	return is_first ? line : str_of(t->open, t->open_n);
+}
+
+static void
+ask(struct exec_typed *t, struct str text, struct risk_answer *ret_a)
+{
+	struct risk_question q = { .kind = RISK_COMMAND, .text = text };
+
+	risk_judge(t->e->t->c->w->role.image, &q, ret_a);
+}
+
+/* What can't be read as a command may be none: a text in an editor. */
+static bool
+is_risky(const struct risk_answer *a)
+{
+	return a->rule != RISK_NO_RULE && a->level > RISK_LOW;
+}
+
+static void
+tell(struct exec_typed *t, struct str line, const struct risk_answer *a)
+{
+	if (a->level > t->worst.level)
+		t->worst = *a;
+	if (t->risky++ < ROWS_MAX && t->st == ST_OK)
+		t->st = write_row(t, line, a);
+}
+
+/* Other lines are counted only: a password that is asked for is one, too.  A line that goes on
+ * within a quote of lines before is also read with them. */
 static void
 on_line(void *ctx, struct str line, bool is_whole)
 {
 	struct exec_typed *t = ctx;
-	struct risk_question q = { .kind = RISK_COMMAND, .text = line };
-	struct risk_answer a;
+	struct str all = join(t, line);
+	struct risk_answer alone, joined;
 
 	t->lines++;
-	if (!spend(t, line.n)) {
+	if (!spend(t, all.n == line.n ? line.n : all.n + line.n)) {
 		t->unseen++;
+		t->open_n = 0;
 		return;
 	}
-	t->unseen += is_whole ? 0 : 1;
-	risk_judge(t->e->t->c->w->role.image, &q, &a);
-	/* What can't be read as a command may be none: a text in an editor. */
-	if (a.rule == RISK_NO_RULE || a.level == RISK_LOW)
-		return;
-	if (a.level > t->worst.level)
-		t->worst = a;
-	if (t->risky++ < ROWS_MAX && t->st == ST_OK)
-		t->st = write_row(t, line, &a);
+	ask(t, line, &alone);
+	joined = alone;
+	if (all.n != line.n)
+		ask(t, all, &joined);
+	t->unseen += is_whole && alone.sign == RISK_SIGN_NONE ? 0 : 1;
+	if (is_risky(&joined) && (!is_risky(&alone) || joined.level > alone.level))
+		tell(t, all, &joined);
+	else if (is_risky(&alone))
+		tell(t, line, &alone);
+	if (joined.sign != RISK_SIGN_OPEN)
+		t->open_n = 0;
 }
 
 void
-exec_typed_put(struct exec_typed *t, struct str octets)
+exec_typed_put(struct exec_typed *t, bool is_tty, struct str octets)
 {
-	if (octets.p == NULL)
-		on_line(t, STR(""), false);
-	else
-		pty_line_put(&t->line, octets, on_line, t);
+	t->line.is_tty = is_tty;
+	pty_line_put(&t->line, octets, on_line, t);
+}
+
+void
+exec_typed_end(struct exec_typed *t)
+{
+	pty_line_end(&t->line, on_line, t);
 }
 
 enum status

@@ -43,7 +43,9 @@ begin_parts(struct exec *e)
 static void
 typed(void *ctx, struct str octets)
 {
-	exec_typed_put(ctx, octets);
+	const struct exec_watch *w = ctx;
+
+	exec_typed_put(w->typed, w->pty.is_tty, octets);
 }
 
 enum status
@@ -63,7 +65,8 @@ exec_watch_begin(struct exec *e)
 	if (st != ST_OK)
 		return st;
 	w->has_pty = true;
-	w->typed = w->pty.ctx = exec_typed_new(e);
+	w->typed = exec_typed_new(e);
+	w->pty.ctx = w;
 	w->pty.typed = typed;
 	return w->typed == NULL ? ST_NOMEM : ST_OK;
 }
@@ -150,7 +153,8 @@ exec_watch_put(struct exec *e, bool is_response, struct str piece)
 		return ST_OK;
 	if (w->has_pty && e->t->state == TURN_CARRY) {
 		pty_tap_put(&w->pty, is_response ? PTY_SERVER : PTY_CLIENT, piece);
-		return exec_typed_status(w->typed);
+		return w->pty.sides[PTY_CLIENT].is_hidden ? ST_BAD_JSON
+							  : exec_typed_status(w->typed);
 	}
 	if (w->has_parts && !is_response) {
 		multipart_tap_put(&w->parts, piece);
@@ -179,6 +183,8 @@ exec_watch_end(struct exec *e)
 	w->is_over = true;
 	if (w->has_parts)
 		multipart_tap_end(&w->parts);
+	if (w->has_pty)
+		exec_typed_end(w->typed);
 	if (w->has_events)
 		exec_tap_end(&w->events);
 }
@@ -255,7 +261,8 @@ note_pty(struct exec_note *n, const struct exec_watch *w)
 	note_tally(n, "stderr", &t->channels[PTY_STDERR]);
 	if (t->has_code)
 		exec_note_number(n, "exit", t->code);
-	if (t->sides[PTY_CLIENT].is_blind || t->sides[PTY_SERVER].is_blind)
+	if (t->sides[PTY_CLIENT].unreadable > 0 || t->sides[PTY_CLIENT].is_blind ||
+	    t->sides[PTY_SERVER].is_blind)
 		exec_note_text(n, "unread", STR("not all of it was read"));
 	exec_typed_note(w->typed, n);
 }

@@ -28,9 +28,11 @@ turn_carry(struct turn *t, struct side_msg *m)
 void
 turn_carry_body(struct turn *t, bool is_response, struct str view)
 {
+	enum status st = exec_watch(t, is_response, view);
+
 	t->since_ms = now(t);
-	if (exec_watch(t, is_response, view) != ST_OK) {
-		turn_refuse(t, ST_NO_LEDGER);
+	if (st != ST_OK) {
+		turn_refuse(t, st);
 		return;
 	}
 	if (is_response) {

@@ -420,15 +420,17 @@ def frame(octets, opcode=2):
 
 
 @contextlib.contextmanager
-def terminal(w):
+def terminal(w, mode=b"pty"):
     """A terminal's (caller's socket, what has arrived at execd)."""
     got = bytearray()
+    hello = b'{"type":"connected","mode":"%b"}' % mode
 
     def serve(request, sock):
         key = request.names["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
         digest = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
         sock.sendall(f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                     f"Sec-WebSocket-Accept: {digest}\r\n\r\n".encode() + b"\x82\x03\x01ok")
+                     f"Sec-WebSocket-Accept: {digest}\r\n\r\n".encode() +
+                     bytes([0x81, len(hello)]) + hello + b"\x82\x03\x01ok")
         while data := sock.recv(65536):
             got.extend(data)
     w.box.serve = serve
@@ -449,13 +451,47 @@ def test_lines_that_are_typed_are_judged_and_what_is_risky_has_a_row_before_it_g
         s.sendall(frame(b"\0rm --password hunter2 a\r")[9:] + frame(b'{"type":"stdin","data":"\\u001b[A\\r"}', 1))
         s.sendall(frame(b'{"data":"rm b\\r","type":"stdin"}', 1))
         wait_for(lambda: got.endswith(b'"stdin"}'))
-        rows = [r for r in w.rows("exec", least=2) if r["exec"]["op"] == "pty.input"]
-    told, = rows
+        told, behind = [r for r in w.rows("exec", least=3) if r["exec"]["op"] == "pty.input"]
     assert told["exec"]["command"] == "rm --password [redacted] a" and told["exec"]["level"] == "high"
     assert told["exec"]["why"].endswith("removes files") and told["exec"]["id"] == "p1" and told["user"] == "alice"
+    assert behind["exec"]["command"] == "rm b"
     end, = w.rows("exec_end", least=1)
     assert end["turn"] == told["turn"] and end["exec"]["typed_level"] == "high"
-    assert (end["exec"]["lines"], end["exec"]["lines_unread"]) == (4, 2)
+    assert (end["exec"]["lines"], end["exec"]["lines_unread"]) == (4, 1)
+
+
+def test_without_a_terminal_no_key_takes_anything_back(w):
+    with terminal(w, b"pipe") as (s, got):
+        s.sendall(frame(b"\0rm x;\x15:\n"))
+        wait_for(lambda: got.endswith(b":\n"))
+    assert [r["exec"]["command"] for r in w.rows("exec", least=2) if r["exec"]["op"] == "pty.input"] == ["rm x;\n:"]
+
+
+def test_no_key_takes_back_or_hands_over_a_line_unseen(w):
+    typed = [b"rm a\x01\x15\r", b"rm b\x0f\x15\r", b"rm c\x04", b"\x15\r", b"r\\\rm d\r", b"echo '\r", b"'; rm e\r", b"rm f"]
+    with terminal(w) as (s, got):
+        for text in typed:
+            s.sendall(frame(b"\0" + text))
+        wait_for(lambda: got.endswith(typed[-1]))
+        s.close()
+        told = [r["exec"]["command"] for r in w.rows("exec", least=9) if r["exec"]["op"] == "pty.input"]
+    assert told == ["rm a\n", "rm b", "rm b\n", "rm c", "rm c\n", "rm d", "echo '\n'; rm e", "rm f"]
+
+
+@pytest.mark.parametrize("message", [b'{"Type":"stdin","data":"rm x\\r"}', b'{"type":"ping","type":"stdin","data":"rm x\\r"}',
+                                     b'{"type":"stdin","data":"\xff\\r rm x\\r"}', b'{"data":"#","type":"ping"}'])
+def test_what_another_reader_might_take_for_typed_ends_the_terminal(w, message):
+    with terminal(w) as (s, got):
+        s.sendall(frame(b"\0ls\r") + frame(message, 1) + frame(b"\0id\r"))
+        with contextlib.suppress(ConnectionResetError):
+            while s.recv(4096):
+                pass
+        assert b"id" not in got
+    end, = w.rows("exec_end", least=1)
+    assert end["reason"] == "bad_json"
+    with terminal(w) as (s, got):
+        s.sendall(frame(b"\0id\r"))
+        wait_for(lambda: got.endswith(b"id\r"))
 
 
 def test_what_is_risky_is_not_typed_without_a_ledger(w):

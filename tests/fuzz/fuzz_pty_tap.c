@@ -36,10 +36,12 @@ need_same(const struct pty_tap *a, const struct pty_tap *b)
 	for (int c = 0; c < PTY_CHANNELS; c++)
 		need_same_tally(&a->channels[c], &b->channels[c]);
 	need(a->has_code == b->has_code && (!a->has_code || a->code == b->code));
+	need(a->is_tty == b->is_tty);
 	for (int i = 0; i < PTY_SIDES; i++) {
 		const struct pty_side_tap *s = &a->sides[i], *r = &b->sides[i];
 		need(s->messages == r->messages && s->unreadable == r->unreadable);
 		need(s->is_blind == r->is_blind && s->is_closed == r->is_closed);
+		need(s->is_hidden == r->is_hidden);
 	}
 }
 

@@ -22,7 +22,7 @@ tell(void *ctx, struct str line, bool is_whole)
 }
 
 static void
-expect(const char *typed, const char *want)
+expect_of(bool is_tty, const char *typed, const char *want)
 {
 	static struct pty_line l;
 	struct str all = str_from(typed);
@@ -32,17 +32,25 @@ expect(const char *typed, const char *want)
 
 		buf_init(&b, 65536);
 		pty_line_init(&l);
+		l.is_tty = is_tty;
 		for (struct str in = all; in.n > 0; in = str_skip(in, piece))
 			pty_line_put(&l, str_head(in, piece), tell, &b);
+		pty_line_end(&l, tell, &b);
 		assert_string_equal(b.len == 0 ? "" : buf_cstr(&b), want);
 	}
+}
+
+static void
+expect(const char *typed, const char *want)
+{
+	expect_of(true, typed, want);
 }
 
 static void
 lines_end_with_enter_and_empty_ones_are_none(void **state)
 {
 	(void)state;
-	expect("ls -l\rid\n\r\nwhoami", "[ls -l][id]");
+	expect("ls -l\rid\n\r\n", "[ls -l][id]");
 	expect("\r\r\n", "");
 }
 
@@ -77,8 +85,50 @@ keys_that_are_not_known_make_a_line_not_whole(void **state)
 	expect("a\033[1;5\r", "<a>");
 	expect("a\033[\001b\r", "<ab>");
 	expect("a\033\r", "<a>");
-	/* What takes back the line takes back that it isn't whole. */
-	expect("\033[A\025id\r", "[id]");
+	expect("\033[A\025id\r", "<id>");
+}
+
+/* ^A ^U and ^V ^C take back nothing, ^A and backspaces neither. */
+static void
+nothing_is_taken_back_where_the_cursor_is_not_known(void **state)
+{
+	(void)state;
+	expect("rm -rf /\001\025\r", "<rm -rf /\n>");
+	expect("rm -rf / #\026\003\rid\r", "<rm -rf / #\n>[id]");
+	expect("rm\001\177\b\027\r", "<rm>");
+	expect("ls\t\003id\r", "<ls\nid>");
+}
+
+static void
+without_a_terminal_nothing_is_taken_back(void **state)
+{
+	(void)state;
+	expect_of(false, "ls\r", "[ls]");
+	expect_of(false, "rm x;\025:\nid\n", "<rm x;\n:>[id]");
+	expect_of(false, "rm x #\003\n", "<rm x #\n>");
+	expect_of(false, "rm x;e\b\027\n", "<rm x;e>");
+}
+
+static void
+what_is_handed_over_without_an_end_of_line_is_told(void **state)
+{
+	(void)state;
+	expect("rm -rf /\017\025", "<rm -rf /><rm -rf /\n>");
+	expect("rm -rf /\004\004", "<rm -rf /><rm -rf /><rm -rf />");
+	expect("rm \004-rf /\r", "<rm ><rm -rf />");
+	expect("rm -rf /\030\005", "<rm -rf /><rm -rf />");
+	expect("\004", "<>");
+	expect("rm -rf /", "<rm -rf />");
+}
+
+static void
+a_line_that_goes_on_is_told_with_what_continues_it(void **state)
+{
+	(void)state;
+	expect("rm -rf \\\r/\rid\r", "[rm -rf \\][rm -rf /][id]");
+	expect("r\\\rm\\\r x\r", "[r\\][rm\\][rm x]");
+	expect("echo \\\\\rid\r", "[echo \\\\][id]");
+	expect("rm \\\r\003id\r", "[rm \\][id]");
 }
 
 static void
@@ -107,6 +157,10 @@ main(void)
 		cmocka_unit_test(what_is_taken_back_is_not_in_the_line),
 		cmocka_unit_test(pasted_lines_are_as_typed),
 		cmocka_unit_test(keys_that_are_not_known_make_a_line_not_whole),
+		cmocka_unit_test(nothing_is_taken_back_where_the_cursor_is_not_known),
+		cmocka_unit_test(without_a_terminal_nothing_is_taken_back),
+		cmocka_unit_test(what_is_handed_over_without_an_end_of_line_is_told),
+		cmocka_unit_test(a_line_that_goes_on_is_told_with_what_continues_it),
 		cmocka_unit_test(a_long_line_is_told_up_to_its_bound),
 	};
 

@@ -79,7 +79,7 @@ what_a_client_types_is_counted_in_both_its_forms(void **state)
 	put_frame(&b, PTY_CLIENT, FINAL | TEXT,
 		  STR("{\"data\":\"b\",\"type\":\"stdin\"}"));
 	put_frame(&b, PTY_CLIENT, FINAL | TEXT,
-		  STR("{\"data\":\"not this\",\"type\":\"signal\"}"));
+		  STR("{\"type\":\"signal\",\"data\":\"not this\"}"));
 	put_frame(&b, PTY_CLIENT, FINAL | CLOSE, STR("\x03\xe8"));
 	EACH_STEP(&t, PTY_CLIENT, &b)
 	{
@@ -99,7 +99,8 @@ what_a_server_sends_is_counted_by_channel_with_the_exit_code(void **state)
 
 	(void)state;
 	buf_init(&b, 1 << 16);
-	put_frame(&b, PTY_SERVER, FINAL | TEXT, STR("{\"type\":\"connected\"}"));
+	put_frame(&b, PTY_SERVER, FINAL | TEXT,
+		  STR("{\"type\":\"connected\",\"mode\":\"pty\"}"));
 	put_frame(&b, PTY_SERVER, FINAL | BINARY, STR("\3\0\0\0\0\0\0\0\7replay"));
 	put_frame(&b, PTY_SERVER, BINARY, STR("\1on"));
 	put_frame(&b, PTY_SERVER, FINAL | PING, STR("x"));
@@ -115,7 +116,7 @@ what_a_server_sends_is_counted_by_channel_with_the_exit_code(void **state)
 		assert_tally(&t.channels[PTY_STDOUT], 2, STR("one"));
 		assert_tally(&t.channels[PTY_STDERR], 1, STR("err"));
 		assert_int_equal(t.channels[PTY_REPLAY].octets, 6);
-		assert_true(t.has_code && t.code == 130);
+		assert_true(t.has_code && t.code == 130 && t.is_tty);
 		assert_int_equal(s->messages, 6);
 		assert_true(s->unreadable == 0 && !s->is_blind && !s->is_closed);
 	}
@@ -181,6 +182,50 @@ a_message_that_is_odd_is_counted_and_the_next_is_read(void **state)
 	}
 }
 
+#define STRING(text)                                                                   \
+	{                                                                              \
+		text, sizeof text - 1                                                  \
+	}
+
+/* What execd might take for stdin and we have not read, or not as that. */
+static void
+what_a_client_may_have_typed_unread_is_told(void **state)
+{
+	static const struct {
+		bool is_hidden;
+		struct str s;
+		int code;
+	} of[] = {
+		{ false, STRING("{\"type\":\"resize\",\"cols\":80}"), TEXT },
+		{ false, STRING("{\"type\":\"ping\",\"data\":\"x\"}"), TEXT },
+		{ false, STRING("{\"data\":\"x\",\"type\":\"stdin\"}"), TEXT },
+		{ true, STRING("{\"data\":\"x\",\"type\":\"ping\"}"), TEXT },
+		{ true, STRING("{\"data\":\"x\"}"), TEXT },
+		{ true, STRING("{\"Type\":\"stdin\",\"data\":\"x\"}"), TEXT },
+		{ true, STRING("{\"type\":\"ping\",\"type\":\"stdin\",\"data\":\"x\"}"),
+		  TEXT },
+		{ true, STRING("{\"type\":\"stdin\",\"data\":\"\xff\"}"), TEXT },
+		{ true, STRING("{\"type\":\"stdin\",\"data\":\"x\"} x"), TEXT },
+		{ true, STRING("{\"type\":\"stdin\",\"data\":\"x\""), TEXT },
+		{ true, STRING("x"), TEXT },
+		{ true, STRING("{\"type\":\"stdin\",\"data\":\"x\"}"), BINARY },
+		{ true, STRING("\4x"), BINARY },
+		{ false, STRING("\0x"), BINARY },
+		{ false, STRING(""), BINARY },
+	};
+	struct pty_tap t;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(of); i++) {
+		CLEANUP(buf_done) struct buf b = { 0 };
+
+		buf_init(&b, 1 << 10);
+		put_frame(&b, PTY_CLIENT, FINAL | of[i].code, of[i].s);
+		EACH_STEP(&t, PTY_CLIENT, &b)
+		assert_int_equal(t.sides[PTY_CLIENT].is_hidden, of[i].is_hidden);
+	}
+}
+
 static void
 frames_that_the_protocol_forbids_end_the_reading_of_their_side(void **state)
 {
@@ -212,6 +257,7 @@ frames_that_the_protocol_forbids_end_the_reading_of_their_side(void **state)
 		EACH_STEP(&t, bad[i].from, &b)
 		{
 			assert_true(t.sides[bad[i].from].is_blind);
+			assert_true(t.sides[bad[i].from].is_hidden);
 			assert_false(t.sides[!bad[i].from].is_blind);
 		}
 		buf_done(&b);
@@ -242,6 +288,7 @@ main(void)
 			what_a_server_sends_is_counted_by_channel_with_the_exit_code),
 		cmocka_unit_test(a_long_message_comes_through_the_mask_whole),
 		cmocka_unit_test(a_message_that_is_odd_is_counted_and_the_next_is_read),
+		cmocka_unit_test(what_a_client_may_have_typed_unread_is_told),
 		cmocka_unit_test(
 			frames_that_the_protocol_forbids_end_the_reading_of_their_side),
 		cmocka_unit_test(a_frame_that_claims_exabytes_costs_no_memory),
