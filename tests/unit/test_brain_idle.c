@@ -1,27 +1,6 @@
 /* What happens to sandboxes without anybody asking: sleep, end, comparison with servers, and
  * those that are kept ready. */
-#include "tests/unit/brain_world.h"
-
-static void
-backdate(struct world *w, const char *column, const char *id, uint64_t s)
-{
-	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
-	char text[128];
-
-	(void)snprintf(text, sizeof text, "UPDATE sandboxes SET %s = ?1 WHERE id = ?2",
-		       column);
-	assert_int_equal(sql_prepare(brain_store_db(w->bench.s), text, &q), ST_OK);
-	sql_u64(q, 1, s);
-	sql_bytes(q, 2, str_from(id));
-	assert_int_equal(sql_run(q), ST_OK);
-}
-
-static void
-look(struct world *w)
-{
-	brain_idle(w->c.brain);
-	world_run(w);
-}
+#include "tests/unit/brain_age.h"
 
 static void
 compare(struct world *w)
@@ -29,12 +8,6 @@ compare(struct world *w)
 	brain_reconcile(w->c.brain);
 	for (int i = 0; i < 5; i++)
 		world_run(w);
-}
-
-static enum brain_state
-state_of(struct world *w, const char *id)
-{
-	return bench_get(&w->bench, str_from(id)).state;
 }
 
 static void

@@ -123,18 +123,24 @@ make_old(const char *path)
 }
 
 static void
-a_file_of_the_version_before_is_taken_over_whole(void **state)
+begin_old(struct bench *b)
 {
-	struct bench *b = *state;
-	struct brain_claim c = bench_claim("ann", "");
-	const struct brain_cost cost = { .snapshot_ms = 7 };
-
 	brain_store_close(b->s);
 	b->s = NULL;
 	bench_remove(b->path, "");
 	bench_remove(b->path, "-wal");
 	bench_remove(b->path, "-shm");
 	make_old(b->path);
+}
+
+static void
+a_file_of_the_version_before_is_taken_over_whole(void **state)
+{
+	struct bench *b = *state;
+	struct brain_claim c = bench_claim("ann", "");
+	const struct brain_cost cost = { .snapshot_ms = 7 };
+
+	begin_old(b);
 	assert_int_equal(brain_store_open(b->path, &b->s), ST_OK);
 	struct brain_sandbox x = bench_take(b, &c, BRAIN_NEW);
 	assert_int_equal(brain_store_cost(b->s, x.id, &cost), ST_OK);
@@ -150,12 +156,7 @@ one_of_the_version_before_that_has_more_is_not_touched(void **state)
 	struct bench *b = *state;
 	sqlite3 *db = NULL;
 
-	brain_store_close(b->s);
-	b->s = NULL;
-	bench_remove(b->path, "");
-	bench_remove(b->path, "-wal");
-	bench_remove(b->path, "-shm");
-	make_old(b->path);
+	begin_old(b);
 	run_sql(b->path,
 		"CREATE TRIGGER t AFTER INSERT ON keys BEGIN DELETE FROM keys; "
 		"END");

@@ -2,34 +2,7 @@
  * under way; and what is told of a sandbox meanwhile. */
 #include "proxy/control/brain_show.h"
 #include "proxy/control/principal.h"
-#include "tests/unit/brain_world.h"
-
-static void
-backdate(struct world *w, const char *column, const char *id, uint64_t s)
-{
-	CLEANUP(sql_done) sqlite3_stmt *q = NULL;
-	char text[128];
-
-	(void)snprintf(text, sizeof text, "UPDATE sandboxes SET %s = ?1 WHERE id = ?2",
-		       column);
-	assert_int_equal(sql_prepare(brain_store_db(w->bench.s), text, &q), ST_OK);
-	sql_u64(q, 1, s);
-	sql_bytes(q, 2, str_from(id));
-	assert_int_equal(sql_run(q), ST_OK);
-}
-
-static void
-look(struct world *w)
-{
-	brain_idle(w->c.brain);
-	world_run(w);
-}
-
-static enum brain_state
-state_of(struct world *w, const char *id)
-{
-	return bench_get(&w->bench, str_from(id)).state;
-}
+#include "tests/unit/brain_age.h"
 
 static uint64_t
 end_of(struct world *w, const char *id)
