@@ -267,15 +267,13 @@ put_notes(struct buf *b, const struct gateway_rules *r)
 {
 	if (r->pins_n > 0)
 		buf_put(b, STR("# So that no frame and no neighbour advertisement "
-			       "draws the "
-			       "traffic of another:\n"));
+			       "draws the traffic of another:\n"));
 	for (size_t i = 0; i < r->pins_n; i++) {
 		const struct gateway_pin *p = &r->pins[i];
 
 		buf_putf(b,
-			 "#   bridge fdb replace %s dev %s master static sticky; ip "
-			 "neigh "
-			 "replace ",
+			 "#   bridge fdb replace %s dev %s master static sticky; "
+			 "ip neigh replace ",
 			 p->mac, p->port);
 		addr_put(b, &p->ip);
 		buf_putf(b, " lladdr %s dev %s nud permanent\n", p->mac, r->interface);

@@ -55,7 +55,7 @@ print_cost(const json_t *s)
 	const char *between = "";
 
 	(void)putchar(' ');
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+	for (size_t i = 0; i < COUNT_OF(parts); i++) {
 		if (number(s, parts[i].key) == 0)
 			continue;
 		(void)printf("%s%s %lld ms", between, parts[i].name,
@@ -101,7 +101,7 @@ print_costs(const json_t *costs)
 		return;
 	(void)printf("\n%-16s %8s %8s %8s %10s\n", "since the start", "times",
 		     "mean ms", "most ms", "freed MiB");
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+	for (size_t i = 0; i < COUNT_OF(names); i++) {
 		const json_t *s = json_object_get(costs, names[i]);
 
 		if (s != NULL)

@@ -209,10 +209,9 @@ put_log_level(struct buf *b, const char *level)
 			buf_putf(b, "log_level: %s\n", known[i]);
 }
 
-/* Public addresses, by HTTP and TLS on any port and by whatever else on all but the ports of
- * these, as far as the sandbox's own networkPolicy goes; where TLS is
- * to be ended, a rule about paths makes every request be looked at.  An image may bring a
- * policy of its own instead. */
+/* As far as the sandbox's own networkPolicy goes: public addresses, by HTTP and TLS on every
+ * port, by name and any protocol on all ports but 80 and 443.  Where TLS is to be ended, a rule
+ * about paths makes every request be looked at.  An image may bring a policy of its own. */
 static void
 put_policy(struct buf *b, const char *name, bool intercepts)
 {

@@ -67,13 +67,14 @@ enum brain_spent {
 	BRAIN_SPENTS
 };
 
-enum brain_idles { /* what is looked for each second */
-		   BRAIN_IDLE_EXPIRED,
-		   BRAIN_IDLE_SLEEP,
-		   BRAIN_IDLE_RUNNING, /* unused for so long that it is ended */
-		   BRAIN_IDLE_PAUSED,
-		   BRAIN_IDLE_SNAPSHOT,
-		   BRAIN_IDLES
+/* What is looked for each second. */
+enum brain_idles {
+	BRAIN_IDLE_EXPIRED,
+	BRAIN_IDLE_SLEEP,
+	BRAIN_IDLE_RUNNING, /* unused for so long that it is ended */
+	BRAIN_IDLE_PAUSED,
+	BRAIN_IDLE_SNAPSHOT,
+	BRAIN_IDLES
 };
 
 struct brain_total { /* since control began */
@@ -113,7 +114,7 @@ enum status brain_open(struct control *c) MUSTCHECK;
 void brain_close(struct brain *b); /* NULL is fine; nobody is answered */
 /* PLACE, when there is no brain: refused. */
 void brain_unserved(struct control *c, struct ask_line *line, struct ask_msg *m);
-/* PLACE, LEFT, KEPT, HOLD. */
+/* PLACE, LEFT, KEPT, CONTEXT, HOLD, HOLD_CALL. */
 void brain_heard(struct brain *b, struct ask_line *line, struct ask_msg *m);
 /* A worker is gone: before its line is freed. */
 void brain_line_lost(struct brain *b, const struct ask_line *line);
@@ -303,8 +304,8 @@ struct brain_judged {
 	struct str why; /* FILE:LINE: sentence; a view into the turn's arena */
 };
 
-/* The body for box->server: what was kept, our id, and the policy where the server is who
- * enforces it.  NULL: no memory, or the server is no more. */
+/* The body for box->server: what was kept, our id, our authority where it has a ca_file, and
+ * the policy where the server is who enforces it.  NULL: no memory, or the server is no more. */
 json_t *brain_dress(const struct brain *b, const struct brain_sandbox *box);
 /* What is kept of a create: JSON in the arena; p == NULL: no room. */
 struct str brain_kept_request(struct brain_turn *t, struct str snapshot,
@@ -331,8 +332,8 @@ void brain_rounds_close(struct brain *b);
 void brain_warm_claimed(struct brain *b, const struct brain_sandbox *box,
 			uint64_t timeout_s);
 
-/* brain_renew.c: it is used now: it lives longer, if its time is nearly over.  box: whole.
- */
+/* brain_renew.c: it is used now, so it lives longer if its time is nearly over.  box: with
+ * its request. */
 void brain_used(struct brain *b, const struct brain_sandbox *box);
 void brain_spans_look(struct brain *b); /* each second: what is used for long */
 void brain_span_forget(struct brain *b, struct str id);

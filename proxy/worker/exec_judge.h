@@ -26,14 +26,13 @@ struct exec_judged {
  * Without a body (body.p == NULL) the query alone is looked at.
  *
  * Code that names a context runs in the context's language, whatever language it claims.
- * kernel: that language; empty: it isn't known, so the code is read in every one, which together
- * may cost what one text of risk.text_max does: a longer one is unreadable.  Both, and what is
- * claimed, count.  NULL: nobody was asked yet, only what is claimed counts; then
- * out->has_context tells that somebody has to be.
+ * kernel: that language, which counts beside the one that is claimed; empty: it isn't known,
+ * so the code is read in every one, which together may cost what one text of risk.text_max
+ * does: a longer one is unreadable.  NULL: nobody was asked yet, only what is claimed counts;
+ * then out->has_context tells that somebody has to be.
  *
- * ST_BAD_JSON,
- * ST_BAD_TARGET; ST_TOO_BIG: too many values.  *out is zeroed, and whatever comes of it the
- * caller's to end.
+ * ST_BAD_JSON, ST_BAD_TARGET; ST_TOO_BIG: too many values.  *out is zeroed, and whatever comes
+ * of it the caller's to end.
  */
 enum status exec_judge(const struct image *im, const struct exec_route *r,
 		       struct str body, const struct str *kernel,
