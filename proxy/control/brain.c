@@ -135,6 +135,24 @@ busy_less(struct brain *b, struct str id, uint64_t began_s)
 	free(busy);
 }
 
+/* One that a worker says it holds is nobody's: else it could use up anybody's share. */
+static enum status
+ticket_share(struct brain *b, const struct brain_ticket *t,
+	     struct brain_share **ret_share)
+{
+	struct brain_share *share = NULL;
+
+	if (!t->is_kept) {
+		share = brain_share(b, &t->who);
+		if (share == NULL)
+			return ST_NOMEM;
+		if (share->tickets >= BRAIN_USER_TICKETS)
+			return ST_LIMIT_USER;
+	}
+	*ret_share = share;
+	return ST_OK;
+}
+
 enum status
 brain_ticket_add(struct brain *b, const struct brain_ticket *t)
 {
@@ -147,14 +165,12 @@ brain_ticket_add(struct brain *b, const struct brain_ticket *t)
 		return ST_LIMIT_TURNS;
 	if (find_ticket(b, t->line, t->number) != NULL)
 		return ST_BAD_MESSAGE;
-	share = brain_share(b, &t->who);
-	mine = share == NULL ? NULL : malloc(sizeof *mine);
-	if (mine == NULL)
-		st = ST_NOMEM;
-	else if (share->tickets >= BRAIN_USER_TICKETS)
-		st = ST_LIMIT_USER;
-	else
-		st = map_put(&b->by_number, str_of(&key, sizeof key), mine);
+	st = ticket_share(b, t, &share);
+	if (st != ST_OK)
+		return st;
+	mine = malloc(sizeof *mine);
+	st = mine == NULL ? ST_NOMEM
+			  : map_put(&b->by_number, str_of(&key, sizeof key), mine);
 	if (st == ST_OK)
 		st = busy_more(b, str_from(t->id));
 	if (st != ST_OK) {
@@ -165,7 +181,8 @@ brain_ticket_add(struct brain *b, const struct brain_ticket *t)
 	}
 	*mine = *t;
 	mine->share = share;
-	share->tickets++;
+	if (share != NULL)
+		share->tickets++;
 	list_append(&b->tickets, &mine->link);
 	return ST_OK;
 }
@@ -178,8 +195,10 @@ ticket_end(struct brain *b, struct brain_ticket *t)
 	list_remove(&t->link);
 	(void)map_take(&b->by_number, str_of(&key, sizeof key));
 	busy_less(b, str_from(t->id), t->began_s);
-	t->share->tickets--;
-	brain_share_drop(b, t->share);
+	if (t->share != NULL) {
+		t->share->tickets--;
+		brain_share_drop(b, t->share);
+	}
 	free(t);
 }
 
@@ -254,7 +273,6 @@ keep_one(struct brain *b, const struct ask_line *line, uint64_t number, struct s
 				  .is_kept = true,
 				  .began_s = brain_now_s() };
 	struct brain_sandbox box;
-	struct str user;
 	enum status st;
 
 	arena_init(&a, PAGE_ARENA);
@@ -264,12 +282,9 @@ keep_one(struct brain *b, const struct ask_line *line, uint64_t number, struct s
 	if (st != ST_OK)
 		return st;
 	memcpy(t.id, box.id.p, num_min(box.id.n, BRAIN_ID));
-	user = str_cut(&box.owner.user, '/');
-	st = principal_set(t.who.tenant, box.owner.tenant);
-	if (st == ST_OK)
-		st = principal_set(t.who.user, user);
-	if (st == ST_OK)
-		st = brain_ticket_add(b, &t);
+	/* What is to come needs room too. */
+	st = b->by_number.len < BRAIN_TICKETS / 2 ? brain_ticket_add(b, &t)
+						  : ST_LIMIT_TURNS;
 	if (st == ST_OK)
 		brain_used(b, &box);
 	return st;
@@ -279,7 +294,8 @@ static void
 kept(struct brain *b, const struct ask_line *line, struct ask_msg *m)
 {
 	struct wire w = wire_from(m->body);
-	enum status st = ST_OK;
+	/* Later no worker has anything of before. */
+	enum status st = b->ticks < BRAIN_ROUND_TICKS ? ST_OK : ST_BAD_MESSAGE;
 	size_t n = 0;
 
 	while (st == ST_OK && w.rest.n > 0) {

@@ -137,8 +137,8 @@ struct brain_ticket {
 	uint64_t number;
 	char id[BRAIN_ID + 1];
 	struct principal who;
-	bool is_kept; /* KEPT: of a control before us; of `who` only the user is known */
-	struct brain_share *share;
+	bool is_kept;              /* KEPT: of a control before us; `who` is empty */
+	struct brain_share *share; /* NULL: is_kept */
 	uint64_t began_s;
 };
 

@@ -86,7 +86,8 @@ brain_context_heard(struct brain *b, const struct ask_line *line, struct ask_msg
 	struct str id = wire_str(&w), language = wire_str(&w);
 	const struct brain_ticket *t = brain_ticket_find(b, line, ticket);
 
-	if (wire_end(&w) != ST_OK || t == NULL || id.n == 0 ||
+	/* That it is of this sandbox only the worker says of one that is_kept. */
+	if (wire_end(&w) != ST_OK || t == NULL || t->is_kept || id.n == 0 ||
 	    id.n > PLACE_CONTEXT_MAX || str_has(id, '\0'))
 		return;
 	remember(b, str_from(t->id), id, is_language(language) ? language : STR(""));

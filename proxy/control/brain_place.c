@@ -117,13 +117,22 @@ told(struct brain_turn *t)
 	return brain_row(t);
 }
 
+/* In place of the one that it had. */
 static enum status
-take_share(struct brain_turn *t)
+take_share(struct brain_turn *t, const struct principal *who)
 {
-	t->share = brain_share(t->brain, &t->who);
+	struct brain_share *before = t->share;
+
+	t->share = brain_share(t->brain, who);
+	if (t->share != NULL)
+		t->share->turns++;
+	if (before != NULL) {
+		before->turns--;
+		brain_share_drop(t->brain, before);
+	}
 	if (t->share == NULL)
 		return ST_NOMEM;
-	return ++t->share->turns > BRAIN_USER_TURNS ? ST_LIMIT_USER : ST_OK;
+	return t->share->turns > BRAIN_USER_TURNS ? ST_LIMIT_USER : ST_OK;
 }
 
 static void
@@ -133,7 +142,7 @@ dispatch(struct brain_turn *t)
 	enum status st = principal_may(&t->who, (enum exec_op)t->wish.op);
 
 	if (st == ST_OK)
-		st = take_share(t);
+		st = take_share(t, &t->who);
 	t->owner =
 		(struct brain_owner){ str_from(t->who.tenant), str_from(t->who.owner) };
 	if (st != ST_OK)
@@ -155,6 +164,12 @@ identify(void *ctx)
 	enum status st =
 		keys_principal(t->brain->control->keys, &t->wish, &t->keys, &t->who);
 
+	/* Those whose token waits for its issuer's keys are one user together: anybody can make
+	 * tokens that wait. */
+	if (st == ST_AGAIN)
+		st = take_share(t, &(const struct principal){ .tenant = "" }) == ST_OK
+			     ? ST_AGAIN
+			     : ST_LIMIT_TURNS;
 	if (st == ST_OK)
 		dispatch(t);
 	else if (st != ST_AGAIN)

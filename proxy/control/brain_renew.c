@@ -84,7 +84,8 @@ time_of(const struct brain *b, const struct brain_sandbox *box)
 	return n <= 0 || (uint64_t)n > max ? max : (uint64_t)n;
 }
 
-/* It was renewed by its owner meanwhile, perhaps for longer. */
+/* It was renewed by its owner meanwhile, perhaps for longer.  ST_CONFLICT: what its server
+ * gives is no more than there was. */
 static enum status
 keep(struct brain_span *s, uint64_t expires_s)
 {
@@ -95,8 +96,10 @@ keep(struct brain_span *s, uint64_t expires_s)
 
 	arena_init(&a, RENEW_ARENA);
 	st = brain_store_find_any(b->store, str_from(s->id), &a, &box);
-	if (st != ST_OK || expires_s <= box.expires_s)
+	if (st != ST_OK)
 		return st;
+	if (expires_s <= box.expires_s)
+		return box.expires_s < s->until_s ? ST_CONFLICT : ST_OK;
 	return brain_store_expires(b->store, box.id, expires_s);
 }
 

@@ -81,6 +81,30 @@ a_server_that_does_not_renew_is_asked_later_again(void **state)
 	free(id);
 }
 
+/* It says that it did, each time. */
+static void
+a_server_that_gives_no_time_is_asked_later_again(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	struct place_wish wish = wish_of(ALICE, EXEC_OP_PING, id, "");
+	uint64_t soon = brain_now_s() + 100;
+	size_t calls;
+
+	wish.port = 44772;
+	world_left(w, world_ask(w, wish)->ticket);
+	brain_span_forget(w->c.brain, str_from(id));
+	backdate(w, "expires_s", id, soon);
+	calls = w->calls_n;
+	w->http = 200;
+	w->says = "{\"expiresAt\":\"2001-01-01T00:00:00Z\"}";
+	for (int i = 0; i < 5; i++)
+		world_left(w, world_ask(w, wish)->ticket);
+	assert_int_equal(w->calls_n, calls + 1);
+	assert_int_equal(end_of(w, id), soon);
+	free(id);
+}
+
 static void
 keep_told(struct world *w, uint64_t number, const char *id)
 {
@@ -105,6 +129,7 @@ what_a_worker_still_holds_is_busy(void **state)
 	backdate(w, "expires_s", id, brain_now_s() + 100);
 	keep_told(w, 77, id);
 	assert_int_equal(brain_busy(w->c.brain, str_from(id)), 1);
+	assert_int_equal(w->c.brain->shares.len, 0); /* it uses up nobody's */
 	assert_in_range(end_of(w, id), brain_now_s() + 590, brain_now_s() + 600);
 	look(w);
 	assert_int_equal(state_of(w, id), BRAIN_RUNNING);
@@ -119,6 +144,31 @@ what_a_worker_still_holds_is_busy(void **state)
 	assert_null(brain_ticket_find(w->c.brain, w->c.lines[1], 78));
 	assert_int_equal(w->c.brain->by_number.len, 0);
 	assert_int_equal(w->c.brain->shares.len, 0);
+	free(id);
+}
+
+/* A worker that was taken over says what it likes of sandboxes that it has nothing to do with. */
+static void
+what_a_worker_says_to_hold_is_worth_little(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, BOB);
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	keep_told(w, 77, id);
+	buf_init(&b, 64);
+	buf_put_u64(&b, 77);
+	wire_put_str(&b, STR("c-1"));
+	wire_put_str(&b, STR("python"));
+	assert_int_equal(ask_tell(w->worker, ASK_CONTEXT, str_of(b.p, b.len), NULL, 0),
+			 ST_OK);
+	world_run(w);
+	assert_int_equal(brain_context_language(w->c.brain, str_from(id), STR("c-1")).n,
+			 0);
+	world_left(w, 77);
+	w->c.brain->ticks = BRAIN_ROUND_TICKS;
+	keep_told(w, 78, id);
+	assert_int_equal(brain_busy(w->c.brain, str_from(id)), 0);
 	free(id);
 }
 
@@ -171,6 +221,44 @@ one_user_takes_neither_all_turns_nor_all_tickets(void **state)
 	assert_int_equal(w->c.brain->shares.len, 0);
 	free(hers);
 	free(his);
+}
+
+/* Signed by nobody, but meant for us: it waits for the issuer's keys. */
+#define EVES                                                                           \
+	"eyJhbGciOiJFZERTQSIsImtpZCI6IjEifQ."                                          \
+	"eyJpc3MiOiJodHRwczovL2lkLmV4YW1wbGUuY29tIiwiYXVkIjoi"                         \
+	"c2FuZGdhdGUiLCJleHAiOjQxMDI0NDQ4MDAsInN1YiI6ImV2ZSJ9"                         \
+	".AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"                                 \
+	"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+static void
+tokens_that_wait_for_keys_leave_room_for_who_is_known(void **state)
+{
+	struct world *w = *state;
+	const struct principal none = { .tenant = "" };
+	struct brain *b = w->c.brain;
+	char *id = world_create(w, ALICE);
+	struct place_wish eve = wish_of("", EXEC_OP_SANDBOX_LIST, "", "");
+	struct fake_answer *first, *second, *known;
+
+	eve.bearer = STR(EVES);
+	w->is_held = true;
+	first = world_begin(w, eve);
+	world_run(w);
+	assert_false(first->is_there);
+	assert_int_equal(brain_share(b, &none)->turns, 1);
+	brain_share(b, &none)->turns = BRAIN_USER_TURNS;
+	second = world_begin(w, eve);
+	known = world_begin(w, wish_of(ALICE, EXEC_OP_NETPOLICY_GET, id, ""));
+	world_run(w);
+	assert_int_equal(second->a.st, ST_LIMIT_TURNS);
+	assert_int_equal(known->a.http, 200);
+	brain_share(b, &none)->turns -= BRAIN_USER_TURNS - 1;
+	w->is_held = false;
+	world_run(w);
+	assert_int_equal(first->a.st, ST_ISSUER_SILENT);
+	assert_int_equal(b->shares.len, 0);
+	free(id);
 }
 
 static const char *
@@ -407,8 +495,11 @@ main(void)
 		WITH_WORLD(what_is_used_in_its_last_quarter_lives_as_long_again),
 		WITH_WORLD(a_request_that_takes_long_renews_again_and_again),
 		WITH_WORLD(a_server_that_does_not_renew_is_asked_later_again),
+		WITH_WORLD(a_server_that_gives_no_time_is_asked_later_again),
 		WITH_WORLD(what_a_worker_still_holds_is_busy),
+		WITH_WORLD(what_a_worker_says_to_hold_is_worth_little),
 		WITH_WORLD(one_user_takes_neither_all_turns_nor_all_tickets),
+		WITH_WORLD(tokens_that_wait_for_keys_leave_room_for_who_is_known),
 		WITH_WORLD(an_answer_of_before_changes_nothing),
 		WITH_WORLD(the_earlier_end_is_told),
 		WITH_WORLD(what_cannot_sleep_does_not_keep_others_awake),
