@@ -19,6 +19,18 @@ api_text(const struct admin_conn *a, const char *key)
 				 : STR("");
 }
 
+bool
+api_number(const struct admin_conn *a, const char *key, uint64_t max, uint64_t *ret_v)
+{
+	const json_t *j = json_object_get(a->request, key);
+	json_int_t v = json_integer_value(j);
+
+	if (j != NULL && (!json_is_integer(j) || v < 0 || (uint64_t)v > max))
+		return false;
+	*ret_v = (uint64_t)v;
+	return true;
+}
+
 /* The wish, before anything is done: what can't be recorded isn't done.  Then, in the
  * same turn, what became of it. */
 static enum status

@@ -50,19 +50,6 @@ make(struct made *ret_m)
 
 /* The request. */
 
-/* Absent: 0. */
-static bool
-read_number(const struct admin_conn *a, const char *key, uint64_t max, uint64_t *ret_v)
-{
-	const json_t *j = json_object_get(a->request, key);
-	json_int_t v = json_integer_value(j);
-
-	if (j != NULL && (!json_is_integer(j) || v < 0 || (uint64_t)v > max))
-		return false;
-	*ret_v = (uint64_t)v;
-	return true;
-}
-
 static bool
 is_label(struct str s)
 {
@@ -96,7 +83,7 @@ read_expires(const struct admin_conn *a, uint64_t *ret_s)
 {
 	uint64_t s;
 
-	if (!read_number(a, "expires", INT64_MAX, &s) || (s > 0 && s <= keys_now_s()))
+	if (!api_number(a, "expires", INT64_MAX, &s) || (s > 0 && s <= keys_now_s()))
 		return ST_BAD_REQUEST;
 	*ret_s = s;
 	return ST_OK;
@@ -182,7 +169,7 @@ api_rotate(struct admin_conn *a)
 	enum status st = read_expires(a, &r.expires_s);
 
 	if (st == ST_OK &&
-	    (!str_is_name(r.id) || !read_number(a, "seconds", GRACE_MAX_S, &r.grace_s)))
+	    (!str_is_name(r.id) || !api_number(a, "seconds", GRACE_MAX_S, &r.grace_s)))
 		st = ST_BAD_REQUEST;
 	if (st == ST_OK)
 		st = make(&m);
@@ -253,7 +240,7 @@ api_list(struct admin_conn *a)
 	struct listing l = { .n = 0 };
 	uint64_t after;
 
-	if (!read_number(a, "after", INT64_MAX, &after))
+	if (!api_number(a, "after", INT64_MAX, &after))
 		return ST_BAD_REQUEST;
 	keys_write_used(k);
 	l.keys = json_array();

@@ -15,13 +15,6 @@ is_item_name(struct str name)
 }
 
 static enum status
-bad(struct buf *why, const char *text)
-{
-	buf_put(why, str_from(text));
-	return ST_BAD_PARAMETER;
-}
-
-static enum status
 add_credential(struct change *c, const json_t *from, bool is_new, struct buf *why)
 {
 	struct str name = brain_json_text(from, "name");
@@ -33,7 +26,7 @@ add_credential(struct change *c, const json_t *from, bool is_new, struct buf *wh
 	    json_string_length(value) == 0 ||
 	    json_string_length(value) > VAULT_VALUE_MAX ||
 	    !str_eq(brain_json_text(source, "type"), STR("inline")))
-		return bad(
+		return brain_json_bad(
 			why,
 			"a credential wants a name and an inline source with a value");
 	if ((json_object_getn(c->credentials, name.p, name.n) != NULL) == is_new)
@@ -60,16 +53,19 @@ read_auth(const json_t *auth, struct shown *ret, struct buf *why)
 	bool is_custom = str_eq(type, STR("customHeaders"));
 
 	if (is_custom && json_array_size(headers) != 1)
-		return bad(why, "customHeaders: one header is what a connector adds");
+		return brain_json_bad(
+			why, "customHeaders: one header is what a connector adds");
 	*ret = (struct shown){ type, brain_json_text(is_custom ? first : auth, "name"),
 			       brain_json_text(is_custom ? first : auth,
 					       "credential") };
 	if (!is_custom && !str_eq(type, STR("bearer")) && !str_eq(type, STR("basic")) &&
 	    !str_eq(type, STR("apiKey")))
-		return bad(why,
-			   "auth.type is none of bearer, basic, apiKey, customHeaders");
-	return is_item_name(ret->credential) ? ST_OK
-					     : bad(why, "auth names no credential");
+		return brain_json_bad(
+			why,
+			"auth.type is none of bearer, basic, apiKey, customHeaders");
+	return is_item_name(ret->credential)
+		       ? ST_OK
+		       : brain_json_bad(why, "auth names no credential");
 }
 
 static bool
@@ -154,8 +150,9 @@ add_put(struct brain_turn *t, struct change *c, const struct shown *s, struct st
 		return ST_DENIED;
 	}
 	if (p.value.n == 0)
-		return bad(why,
-			   "send the value of a bound credential in the same request");
+		return brain_json_bad(
+			why,
+			"send the value of a bound credential in the same request");
 	if (c->puts_n == CREDENTIAL_PUTS)
 		return ST_TOO_BIG;
 	c->puts[c->puts_n++] = p;
@@ -170,23 +167,26 @@ check_match(const json_t *match, struct buf *why)
 	size_t i;
 
 	if (json_dumpb(match, NULL, 0, JSON_COMPACT) > MATCH_MAX)
-		return bad(why, "match is longer than 8 KiB");
+		return brain_json_bad(why, "match is longer than 8 KiB");
 	if (!json_is_array(json_object_get(match, "hosts")) ||
 	    json_array_size(json_object_get(match, "hosts")) == 0)
-		return bad(why, "match.hosts is no list of names");
-	json_array_foreach(json_object_get(match, "schemes"), i,
-			   one) if (!json_is_string(one) ||
-				    strcmp(json_string_value(one), "https") !=
-					    0) return bad(why,
+		return brain_json_bad(why, "match.hosts is no list of names");
+	json_array_foreach(
+		json_object_get(match, "schemes"), i,
+		one) if (!json_is_string(one) ||
+			 strcmp(json_string_value(one), "https") !=
+				 0) return brain_json_bad(why,
 							  "match.schemes: a connector "
 							  "answers over https only");
-	json_array_foreach(json_object_get(match, "ports"), i,
-			   one) if (json_integer_value(one) !=
-				    PORT) return bad(why, "match.ports: only 443");
-	json_array_foreach(json_object_get(match, "paths"), i,
-			   one) if (!json_is_string(one) ||
-				    strcmp(json_string_value(one), "/*") !=
-					    0) return bad(why,
+	json_array_foreach(
+		json_object_get(match, "ports"), i,
+		one) if (json_integer_value(one) !=
+			 PORT) return brain_json_bad(why, "match.ports: only 443");
+	json_array_foreach(
+		json_object_get(match, "paths"), i,
+		one) if (!json_is_string(one) ||
+			 strcmp(json_string_value(one), "/*") !=
+				 0) return brain_json_bad(why,
 							  "match.paths: which paths is "
 							  "the connector's to say");
 	return ST_OK;
@@ -212,8 +212,9 @@ add_binding(struct brain_turn *t, struct change *c, const json_t *from, bool is_
 	const json_t *match = json_object_get(from, "match"), *host;
 	struct str name = brain_json_text(from, "name");
 	struct shown s = { 0 };
-	enum status st = is_item_name(name) ? check_match(match, why)
-					    : bad(why, "a binding wants a name");
+	enum status st = is_item_name(name)
+				 ? check_match(match, why)
+				 : brain_json_bad(why, "a binding wants a name");
 	size_t i;
 
 	if (st == ST_OK)
@@ -243,7 +244,8 @@ add_list(struct brain_turn *t, const json_t *list, bool is_binding, bool is_new,
 	enum status st = ST_OK;
 
 	if (list != NULL && (!json_is_array(list) || json_array_size(list) > ITEMS_MAX))
-		return bad(why, "credentials and bindings are lists of at most 64");
+		return brain_json_bad(
+			why, "credentials and bindings are lists of at most 64");
 	json_array_foreach(list, i, one) if (st == ST_OK) st =
 		is_binding ? add_binding(t, c, one, is_new, why)
 			   : add_credential(c, one, is_new, why);
@@ -288,9 +290,12 @@ check_whole(const struct change *c, struct buf *why)
 {
 	if (json_object_size(c->credentials) > ITEMS_MAX ||
 	    json_object_size(c->bindings) > ITEMS_MAX)
-		return bad(why, "a vault holds at most 64 credentials and 64 bindings");
+		return brain_json_bad(
+			why, "a vault holds at most 64 credentials and 64 bindings");
 	return json_object_size(c->values) > 0 && c->puts_n == 0
-		       ? bad(why, "each credential is to be bound in the same request")
+		       ? brain_json_bad(
+				 why,
+				 "each credential is to be bound in the same request")
 		       : ST_OK;
 }
 

@@ -11,6 +11,7 @@ enum {
 	CHANCE = 8, /* a shorter id may be part of any text */
 	DEPTH = 64,
 	TEXT_MAX = 8 << 20,
+	QUERY_MAX = 4096, /* of one name or value */
 };
 
 static bool
@@ -46,11 +47,22 @@ brain_json_object(struct str text)
 }
 
 struct str
+brain_json_string(const json_t *v)
+{
+	return str_of(json_string_value(v), json_string_length(v));
+}
+
+struct str
 brain_json_text(const json_t *object, const char *key)
 {
-	const json_t *v = json_object_get(object, key);
+	return brain_json_string(json_object_get(object, key));
+}
 
-	return str_of(json_string_value(v), json_string_length(v));
+enum status
+brain_json_bad(struct buf *why, const char *text)
+{
+	buf_put(why, str_from(text));
+	return ST_BAD_PARAMETER;
 }
 
 bool
@@ -272,4 +284,18 @@ brain_query_next(struct str *rest, struct buf *key, struct buf *value, bool *ret
 		return false;
 	}
 	return false;
+}
+
+bool
+brain_query_each(struct str query, brain_query_fn fn, void *ctx)
+{
+	CLEANUP(buf_done) struct buf key = { 0 }, value = { 0 };
+	bool is_bad = false;
+
+	buf_init(&key, QUERY_MAX);
+	buf_init(&value, QUERY_MAX);
+	while (brain_query_next(&query, &key, &value, &is_bad))
+		if (!fn(ctx, str_of(key.p, key.len), str_of(value.p, value.len)))
+			return false;
+	return !is_bad;
 }

@@ -12,7 +12,11 @@ enum { BRAIN_UPSTREAM_MAX = 128 };
 
 /* An object; NULL: it isn't one, or nested too deep. */
 json_t *brain_json_object(struct str text);
-struct str brain_json_text(const json_t *object, const char *key); /* "": none */
+/* p NULL: it is no text. */
+struct str brain_json_string(const json_t *v);
+struct str brain_json_text(const json_t *object, const char *key); /* of a member */
+/* A request that can't be taken: why says what is wrong.  ST_BAD_PARAMETER. */
+enum status brain_json_bad(struct buf *why, const char *text) MUSTCHECK;
 /* An id of the server's: 1 to BRAIN_UPSTREAM_MAX octets of letters, digits, '-', '_', '.',
  * not "." or "..". */
 bool brain_json_is_id(struct str id);
@@ -31,5 +35,8 @@ json_t *brain_time_json(uint64_t s);
 /* The next parameter of a query, decoded; false: no more, or (*ret_bad) malformed. */
 bool brain_query_next(struct str *rest, struct buf *key, struct buf *value,
 		      bool *ret_bad);
+/* Each of them, in their order.  False: one is malformed or too long, or fn said no. */
+typedef bool (*brain_query_fn)(void *ctx, struct str key, struct str value);
+bool brain_query_each(struct str query, brain_query_fn fn, void *ctx) MUSTCHECK;
 
 #endif

@@ -11,7 +11,6 @@
 enum {
 	PAGE_SIZE = 20,
 	REFRESH_PAGES = 5, /* of 200, of one server */
-	QUERY_MAX = 4096,
 };
 
 struct list_state { /* t->state */
@@ -38,28 +37,22 @@ states_of(struct str word)
 	return bits;
 }
 
-/* "k=v&k=v", encoded once more. */
+/* Of "k=v&k=v", encoded once more. */
 static bool
-read_pairs(struct brain_turn *t, struct list_state *l, struct str text)
+read_pair(void *ctx, struct str key, struct str value)
 {
-	CLEANUP(buf_done) struct buf key = { 0 }, value = { 0 };
-	bool is_bad = false;
+	struct brain_turn *t = ctx;
+	struct list_state *l = t->state;
+	struct brain_pair *p = &l->pairs[l->filter.pairs_n];
 
-	buf_init(&key, QUERY_MAX);
-	buf_init(&value, QUERY_MAX);
-	while (brain_query_next(&text, &key, &value, &is_bad)) {
-		struct brain_pair *p = &l->pairs[l->filter.pairs_n];
-
-		if (l->filter.pairs_n == BRAIN_FILTER_PAIRS ||
-		    label_is_reserved(str_of(key.p, key.len)))
-			return false;
-		p->key = arena_copy(&t->arena, str_of(key.p, key.len));
-		p->value = arena_copy(&t->arena, str_of(value.p, value.len));
-		if (p->key.p == NULL || p->value.p == NULL)
-			return false;
-		l->filter.pairs_n++;
-	}
-	return !is_bad;
+	if (l->filter.pairs_n == BRAIN_FILTER_PAIRS || label_is_reserved(key))
+		return false;
+	p->key = arena_copy(&t->arena, key);
+	p->value = arena_copy(&t->arena, value);
+	if (p->key.p == NULL || p->value.p == NULL)
+		return false;
+	l->filter.pairs_n++;
+	return true;
 }
 
 static bool
@@ -74,8 +67,11 @@ read_number(struct str text, uint64_t max, uint32_t *ret_n)
 }
 
 static bool
-read_param(struct brain_turn *t, struct list_state *l, struct str key, struct str value)
+read_param(void *ctx, struct str key, struct str value)
 {
+	struct brain_turn *t = ctx;
+	struct list_state *l = t->state;
+
 	if (str_eq(key, STR("state"))) {
 		l->has_states = true;
 		l->filter.states |= states_of(value);
@@ -85,23 +81,7 @@ read_param(struct brain_turn *t, struct list_state *l, struct str key, struct st
 		return read_number(value, 1000000, &l->filter.page);
 	if (str_eq(key, STR("pageSize")) || str_eq(key, STR("page_size")))
 		return read_number(value, BRAIN_LIST_MAX, &l->filter.page_size);
-	return !str_eq(key, STR("metadata")) || read_pairs(t, l, value);
-}
-
-static bool
-read_query(struct brain_turn *t, struct list_state *l)
-{
-	CLEANUP(buf_done) struct buf key = { 0 }, value = { 0 };
-	struct str rest = t->wish.query;
-	bool is_bad = false;
-
-	buf_init(&key, QUERY_MAX);
-	buf_init(&value, QUERY_MAX);
-	while (brain_query_next(&rest, &key, &value, &is_bad))
-		if (!read_param(t, l, str_of(key.p, key.len),
-				str_of(value.p, value.len)))
-			return false;
-	return !is_bad;
+	return !str_eq(key, STR("metadata")) || brain_query_each(value, read_pair, t);
 }
 
 /* The answer. */
@@ -246,7 +226,7 @@ brain_list(struct brain_turn *t)
 	buf_init(&user, LABEL_MAX);
 	label_put_user(&user, t->owner.tenant, t->owner.user);
 	memcpy(l->user, user.p, user.len);
-	if (!read_query(t, l)) {
+	if (!brain_query_each(t->wish.query, read_param, t)) {
 		brain_answer_error(t, 400, "SANDBOX::INVALID_PARAMETER",
 				   "page, pageSize or metadata can't be read.");
 		return;

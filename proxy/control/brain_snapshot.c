@@ -5,7 +5,7 @@
 #include "proxy/control/brain.h"
 #include "proxy/control/brain_json.h"
 
-enum { PAGE_SIZE = 20, QUERY_MAX = 1024 };
+enum { PAGE_SIZE = 20 };
 
 /* As callers see it: ids of ours. */
 static json_t *
@@ -293,8 +293,10 @@ next_one(struct brain_turn *t)
 }
 
 static bool
-read_param(struct brain_turn *t, struct all *a, struct str key, struct str value)
+read_param(void *ctx, struct str key, struct str value)
 {
+	struct brain_turn *t = ctx;
+	struct all *a = t->state;
 	uint64_t v = 0;
 	struct str copy = arena_copy(&t->arena, value);
 
@@ -318,22 +320,6 @@ read_param(struct brain_turn *t, struct all *a, struct str key, struct str value
 	return true;
 }
 
-static bool
-read_query(struct brain_turn *t, struct all *a)
-{
-	CLEANUP(buf_done) struct buf key = { 0 }, value = { 0 };
-	struct str rest = t->wish.query;
-	bool is_bad = false;
-
-	buf_init(&key, QUERY_MAX);
-	buf_init(&value, QUERY_MAX);
-	while (brain_query_next(&rest, &key, &value, &is_bad))
-		if (!read_param(t, a, str_of(key.p, key.len),
-				str_of(value.p, value.len)))
-			return false;
-	return !is_bad;
-}
-
 void
 brain_snapshots(struct brain_turn *t)
 {
@@ -349,7 +335,7 @@ brain_snapshots(struct brain_turn *t)
 						    .page = 1,
 						    .page_size = PAGE_SIZE,
 						    .newest_first = true };
-	if (!read_query(t, a)) {
+	if (!brain_query_each(t->wish.query, read_param, t)) {
 		brain_answer_error(t, 400, "SNAPSHOT::INVALID_PARAMETER",
 				   "page or pageSize can't be read.");
 		return;

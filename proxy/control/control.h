@@ -101,6 +101,9 @@ void admin_refuse(struct admin_conn *a, enum status st, struct str text);
 /* api.c: what they may ask */
 void api_request(struct admin_conn *a); /* complete and permitted */
 struct str api_text(const struct admin_conn *a, const char *key); /* "": none */
+/* Absent: 0.  False: it is no whole number from 0 to max. */
+bool api_number(const struct admin_conn *a, const char *key, uint64_t max,
+		uint64_t *ret_v) MUSTCHECK;
 /* Each ends the request, and records the end of what an operator did. */
 void api_refuse(struct admin_conn *a, enum status st, struct str text);
 void api_succeed(struct admin_conn *a, json_t *body);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "proxy/base/enc.h"
+#include "proxy/control/brain_json.h"
 
 enum {
 	RSA_BITS_MIN = 2048,
@@ -37,15 +38,6 @@ struct jwks {
 
 /* One key. */
 
-static struct str
-text_of(const json_t *of, const char *name)
-{
-	const json_t *j = json_object_get(of, name);
-
-	return json_is_string(j) ? str_of(json_string_value(j), json_string_length(j))
-				 : (struct str){ NULL, 0 };
-}
-
 static bool
 is_for_verifying(const json_t *j)
 {
@@ -53,7 +45,7 @@ is_for_verifying(const json_t *j)
 		     *ops = json_object_get(j, "key_ops"), *op;
 	size_t i;
 
-	if (use != NULL && !str_eq(text_of(j, "use"), STR("sig")))
+	if (use != NULL && !str_eq(brain_json_text(j, "use"), STR("sig")))
 		return false;
 	if (ops == NULL)
 		return true;
@@ -72,7 +64,7 @@ get_octets(const json_t *j, const char *name, unsigned char *ret_p, size_t max)
 	CLEANUP(buf_done) struct buf b = { 0 };
 
 	buf_init(&b, max);
-	if (!enc_get_base64url(&b, text_of(j, name)) || b.len == 0)
+	if (!enc_get_base64url(&b, brain_json_text(j, name)) || b.len == 0)
 		return 0;
 	memcpy(ret_p, b.p, b.len);
 	return b.len;
@@ -173,7 +165,7 @@ static const struct kind {
 static const struct kind *
 kind_of(const json_t *j)
 {
-	struct str kty = text_of(j, "kty"), crv = text_of(j, "crv");
+	struct str kty = brain_json_text(j, "kty"), crv = brain_json_text(j, "crv");
 
 	for (size_t i = 0; i < COUNT_OF(kinds); i++) {
 		const struct kind *k = &kinds[i];
@@ -190,12 +182,12 @@ read_jwk(const json_t *j, struct jwk *ret_k)
 {
 	const struct kind *kind = kind_of(j);
 	const json_t *kid = json_object_get(j, "kid"), *alg = json_object_get(j, "alg");
-	struct str name = text_of(j, "kid");
+	struct str name = brain_json_text(j, "kid");
 	struct jwk k = { .has_kid = kid != NULL, .kid_n = name.n };
 
 	if (kind == NULL || !is_for_verifying(j) || name.n > KID_MAX ||
 	    (kid != NULL && !json_is_string(kid)) ||
-	    (alg != NULL && !str_eq(text_of(j, "alg"), str_from(kind->alg))))
+	    (alg != NULL && !str_eq(brain_json_text(j, "alg"), str_from(kind->alg))))
 		return false;
 	if (name.n > 0)
 		memcpy(k.kid, name.p, name.n);

@@ -1,6 +1,7 @@
 #include "proxy/control/jwt.h"
 
 #include "proxy/base/enc.h"
+#include "proxy/control/brain_json.h"
 
 /* Seconds since 1970 that a number can tell: far beyond all clocks. */
 static const double time_max = 9007199254740992.0; /* 2^53 */
@@ -24,15 +25,6 @@ read_object(struct str part)
 	return NULL;
 }
 
-static struct str
-text_of(const json_t *of, const char *name)
-{
-	const json_t *j = json_object_get(of, name);
-
-	return json_is_string(j) ? str_of(json_string_value(j), json_string_length(j))
-				 : (struct str){ NULL, 0 };
-}
-
 /* RFC 8725 section 3.11: other things that an issuer signs are no tokens for us.
  * RFC 9068 calls an access token at+jwt. */
 static bool
@@ -40,7 +32,7 @@ is_access(const json_t *header)
 {
 	static const char *const types[] = { "jwt", "at+jwt", "application/jwt",
 					     "application/at+jwt" };
-	struct str typ = text_of(header, "typ");
+	struct str typ = brain_json_text(header, "typ");
 
 	if (json_object_get(header, "typ") == NULL)
 		return true;
@@ -61,7 +53,8 @@ is_plain(const json_t *header)
 	for (size_t i = 0; i < COUNT_OF(not_ours); i++)
 		if (json_object_get(header, not_ours[i]) != NULL)
 			return false;
-	return text_of(header, "alg").p != NULL && (kid == NULL || json_is_string(kid));
+	return brain_json_text(header, "alg").p != NULL &&
+	       (kid == NULL || json_is_string(kid));
 }
 
 static enum status
@@ -112,7 +105,7 @@ jwt_done(struct jwt *j)
 struct str
 jwt_text(const struct jwt *j, const char *claim)
 {
-	return text_of(j->claims, claim);
+	return brain_json_text(j->claims, claim);
 }
 
 /* The claims. */
@@ -156,7 +149,7 @@ is_for(const json_t *claims, struct str audience)
 	size_t i;
 
 	if (json_is_string(aud))
-		return str_eq(text_of(claims, "aud"), audience);
+		return str_eq(brain_json_text(claims, "aud"), audience);
 	if (json_array_size(aud) > AUDIENCES_MAX)
 		return false;
 	json_array_foreach(aud, i, one)
@@ -181,8 +174,8 @@ enum status
 jwt_check(const struct jwt *j, const struct jwks *keys, const struct jwt_want *w)
 {
 	const struct jwks_signed s = {
-		.alg = text_of(j->header, "alg"),
-		.kid = text_of(j->header, "kid"),
+		.alg = brain_json_text(j->header, "alg"),
+		.kid = brain_json_text(j->header, "kid"),
 		.input = j->input,
 		.signature = str_of(j->signature.p, j->signature.len),
 	};

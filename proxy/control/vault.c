@@ -52,18 +52,6 @@ read_choice(const struct admin_conn *a, const char *key, const char *const words
 	return false;
 }
 
-static bool
-read_number(const struct admin_conn *a, const char *key, uint64_t max, uint64_t *ret_v)
-{
-	const json_t *j = json_object_get(a->request, key);
-	json_int_t v = json_integer_value(j);
-
-	if (j != NULL && (!json_is_integer(j) || v < 0 || (uint64_t)v > max))
-		return false;
-	*ret_v = (uint64_t)v;
-	return true;
-}
-
 static enum status
 read_wish(const struct admin_conn *a, struct vault_ask *ret_ask)
 {
@@ -76,8 +64,8 @@ read_wish(const struct admin_conn *a, struct vault_ask *ret_ask)
 
 	if (!read_choice(a, "kind", kinds, COUNT_OF(kinds), &ask.kind) ||
 	    !read_choice(a, "key", keys, COUNT_OF(keys), &ask.kind) ||
-	    !read_number(a, "expires", INT64_MAX, &ask.expires) ||
-	    !read_number(a, "seconds", UINT32_MAX, &seconds))
+	    !api_number(a, "expires", INT64_MAX, &ask.expires) ||
+	    !api_number(a, "seconds", UINT32_MAX, &seconds))
 		return ST_BAD_REQUEST;
 	ask.seconds = (uint32_t)seconds;
 	*ret_ask = ask;

@@ -10,9 +10,9 @@
  * known what keys did (nor where the cursor is), nothing is believed to be taken back.
  *
  * It is a guess by nature.  What programs do with keys that it doesn't know (arrows, history,
- * completion, ^R, ^D in the middle, a program in raw mode) can't be seen here, and neither can
- * what was typed before this connection: a line with such keys in it, and one that is longer
- * than PTY_LINE_MAX, is not whole.
+ * completion, ^R, a program in raw mode) can't be seen here, and neither can what was typed
+ * before this connection: a line with such keys in it, and one that is longer than
+ * PTY_LINE_MAX, is not whole.
  */
 #include "proxy/base/str.h"
 

@@ -23,8 +23,8 @@ enum pty_side { PTY_CLIENT, PTY_SERVER, PTY_SIDES };
 enum pty_channel { PTY_STDIN, PTY_STDOUT, PTY_STDERR, PTY_REPLAY, PTY_CHANNELS };
 
 /* Octets that are typed, in their order; NULL: nobody wants them.  Those of a JSON message
- * whose type comes behind its data are told before it is known that they are: else is_hidden.
- */
+ * whose type comes behind its data are told before it is known that they are: if not,
+ * is_hidden. */
 typedef void (*pty_typed_fn)(void *ctx, struct str octets);
 
 struct pty_side_tap {

@@ -84,7 +84,6 @@ enum status exec_head_up(struct head *to, const struct head *from,
 			 const struct place_answer *a) MUSTCHECK;
 /* Does its answer tell of contexts for code? */
 bool exec_tells_contexts(enum exec_op op);
-/* What a caller may see of a response. */
 /* Where a redirect of an application leads, as its caller gets there. */
 struct exec_location {
 	struct str ours;         /* of the caller's path, what stands before the rest */
@@ -92,6 +91,7 @@ struct exec_location {
 	const struct dest *dest; /* the endpoint */
 };
 enum status exec_head_location(struct head *h, const struct exec_location *l) MUSTCHECK;
+/* What a caller may see of a response is left. */
 enum status exec_head_down(struct head *h, const struct place_answer *a,
 			   struct str request_id) MUSTCHECK;
 /* to: initialised; gets what goes on of the trailers of a request to that route; none does to
@@ -138,6 +138,7 @@ enum status exec_row_of(struct exec *e, enum row_kind kind,
 /* exec_typed.c: lines that are typed into a terminal are judged; those that a rule calls more
  * than low have a row before they go on. */
 struct exec_typed *exec_typed_new(struct exec *e); /* the arena's; NULL: no memory */
+/* is_tty: there is a terminal, which takes back what keys say. */
 void exec_typed_put(struct exec_typed *t, bool is_tty, struct str octets);
 void exec_typed_end(struct exec_typed *t); /* nothing more comes */
 /* ST_NO_LEDGER: a row found no room, so what was typed must not go on. */
