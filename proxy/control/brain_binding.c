@@ -26,7 +26,7 @@ add_credential(struct change *c, const json_t *from, bool is_new, struct buf *wh
 	    json_string_length(value) == 0 ||
 	    json_string_length(value) > VAULT_VALUE_MAX ||
 	    !str_eq(brain_json_text(source, "type"), STR("inline")))
-		return brain_json_bad(
+		return brain_bad(
 			why,
 			"a credential wants a name and an inline source with a value");
 	if ((json_object_getn(c->credentials, name.p, name.n) != NULL) == is_new)
@@ -53,19 +53,19 @@ read_auth(const json_t *auth, struct shown *ret, struct buf *why)
 	bool is_custom = str_eq(type, STR("customHeaders"));
 
 	if (is_custom && json_array_size(headers) != 1)
-		return brain_json_bad(
-			why, "customHeaders: one header is what a connector adds");
+		return brain_bad(why,
+				 "customHeaders: one header is what a connector adds");
 	*ret = (struct shown){ type, brain_json_text(is_custom ? first : auth, "name"),
 			       brain_json_text(is_custom ? first : auth,
 					       "credential") };
 	if (!is_custom && !str_eq(type, STR("bearer")) && !str_eq(type, STR("basic")) &&
 	    !str_eq(type, STR("apiKey")))
-		return brain_json_bad(
+		return brain_bad(
 			why,
 			"auth.type is none of bearer, basic, apiKey, customHeaders");
 	return is_item_name(ret->credential)
 		       ? ST_OK
-		       : brain_json_bad(why, "auth names no credential");
+		       : brain_bad(why, "auth names no credential");
 }
 
 static bool
@@ -150,7 +150,7 @@ add_put(struct brain_turn *t, struct change *c, const struct shown *s, struct st
 		return ST_DENIED;
 	}
 	if (p.value.n == 0)
-		return brain_json_bad(
+		return brain_bad(
 			why,
 			"send the value of a bound credential in the same request");
 	if (c->puts_n == CREDENTIAL_PUTS)
@@ -167,27 +167,25 @@ check_match(const json_t *match, struct buf *why)
 	size_t i;
 
 	if (json_dumpb(match, NULL, 0, JSON_COMPACT) > MATCH_MAX)
-		return brain_json_bad(why, "match is longer than 8 KiB");
+		return brain_bad(why, "match is longer than 8 KiB");
 	if (!json_is_array(json_object_get(match, "hosts")) ||
 	    json_array_size(json_object_get(match, "hosts")) == 0)
-		return brain_json_bad(why, "match.hosts is no list of names");
+		return brain_bad(why, "match.hosts is no list of names");
 	json_array_foreach(
 		json_object_get(match, "schemes"), i,
 		one) if (!json_is_string(one) ||
 			 strcmp(json_string_value(one), "https") !=
-				 0) return brain_json_bad(why,
-							  "match.schemes: a connector "
+				 0) return brain_bad(why, "match.schemes: a connector "
 							  "answers over https only");
-	json_array_foreach(
-		json_object_get(match, "ports"), i,
-		one) if (json_integer_value(one) !=
-			 PORT) return brain_json_bad(why, "match.ports: only 443");
+	json_array_foreach(json_object_get(match, "ports"), i,
+			   one) if (json_integer_value(one) !=
+				    PORT) return brain_bad(why,
+							   "match.ports: only 443");
 	json_array_foreach(
 		json_object_get(match, "paths"), i,
 		one) if (!json_is_string(one) ||
 			 strcmp(json_string_value(one), "/*") !=
-				 0) return brain_json_bad(why,
-							  "match.paths: which paths is "
+				 0) return brain_bad(why, "match.paths: which paths is "
 							  "the connector's to say");
 	return ST_OK;
 }
@@ -212,9 +210,8 @@ add_binding(struct brain_turn *t, struct change *c, const json_t *from, bool is_
 	const json_t *match = json_object_get(from, "match"), *host;
 	struct str name = brain_json_text(from, "name");
 	struct shown s = { 0 };
-	enum status st = is_item_name(name)
-				 ? check_match(match, why)
-				 : brain_json_bad(why, "a binding wants a name");
+	enum status st = is_item_name(name) ? check_match(match, why)
+					    : brain_bad(why, "a binding wants a name");
 	size_t i;
 
 	if (st == ST_OK)
@@ -244,8 +241,8 @@ add_list(struct brain_turn *t, const json_t *list, bool is_binding, bool is_new,
 	enum status st = ST_OK;
 
 	if (list != NULL && (!json_is_array(list) || json_array_size(list) > ITEMS_MAX))
-		return brain_json_bad(
-			why, "credentials and bindings are lists of at most 64");
+		return brain_bad(why,
+				 "credentials and bindings are lists of at most 64");
 	json_array_foreach(list, i, one) if (st == ST_OK) st =
 		is_binding ? add_binding(t, c, one, is_new, why)
 			   : add_credential(c, one, is_new, why);
@@ -290,12 +287,11 @@ check_whole(const struct change *c, struct buf *why)
 {
 	if (json_object_size(c->credentials) > ITEMS_MAX ||
 	    json_object_size(c->bindings) > ITEMS_MAX)
-		return brain_json_bad(
+		return brain_bad(
 			why, "a vault holds at most 64 credentials and 64 bindings");
 	return json_object_size(c->values) > 0 && c->puts_n == 0
-		       ? brain_json_bad(
-				 why,
-				 "each credential is to be bound in the same request")
+		       ? brain_bad(why,
+				   "each credential is to be bound in the same request")
 		       : ST_OK;
 }
 

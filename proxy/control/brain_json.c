@@ -47,7 +47,7 @@ brain_json_object(struct str text)
 }
 
 struct str
-brain_json_string(const json_t *v)
+brain_string(const json_t *v)
 {
 	return str_of(json_string_value(v), json_string_length(v));
 }
@@ -55,11 +55,11 @@ brain_json_string(const json_t *v)
 struct str
 brain_json_text(const json_t *object, const char *key)
 {
-	return brain_json_string(json_object_get(object, key));
+	return brain_string(json_object_get(object, key));
 }
 
 enum status
-brain_json_bad(struct buf *why, const char *text)
+brain_bad(struct buf *why, const char *text)
 {
 	buf_put(why, str_from(text));
 	return ST_BAD_PARAMETER;

@@ -13,10 +13,10 @@ enum { BRAIN_UPSTREAM_MAX = 128 };
 /* An object; NULL: it isn't one, or nested too deep. */
 json_t *brain_json_object(struct str text);
 /* p NULL: it is no text. */
-struct str brain_json_string(const json_t *v);
+struct str brain_string(const json_t *v);
 struct str brain_json_text(const json_t *object, const char *key); /* of a member */
 /* A request that can't be taken: why says what is wrong.  ST_BAD_PARAMETER. */
-enum status brain_json_bad(struct buf *why, const char *text) MUSTCHECK;
+enum status brain_bad(struct buf *why, const char *text) MUSTCHECK;
 /* An id of the server's: 1 to BRAIN_UPSTREAM_MAX octets of letters, digits, '-', '_', '.',
  * not "." or "..". */
 bool brain_json_is_id(struct str id);

@@ -10,13 +10,13 @@ enum { DESCRIBE_MAX = 4 << 20 };
 static struct str
 target_of(const json_t *rule)
 {
-	return brain_json_string(json_object_get(rule, "target"));
+	return brain_string(json_object_get(rule, "target"));
 }
 
 static bool
 is_allow(const json_t *rule)
 {
-	return str_eq(brain_json_string(json_object_get(rule, "action")), STR("allow"));
+	return str_eq(brain_string(json_object_get(rule, "action")), STR("allow"));
 }
 
 /* Targets. */
@@ -111,17 +111,16 @@ has_target(const json_t *rules, struct str target)
 static enum status
 read_rule(const json_t *from, json_t **ret_rule, struct buf *why)
 {
-	struct str action = brain_json_string(json_object_get(from, "action"));
+	struct str action = brain_string(json_object_get(from, "action"));
 	bool allow = str_ieq(action, STR("allow"));
 
 	if (!allow && !str_ieq(action, STR("deny")))
-		return brain_json_bad(why,
-				      "the action of a rule is neither allow nor deny");
+		return brain_bad(why, "the action of a rule is neither allow nor deny");
 	json_t *rule = rule_new(allow, target_of(from));
 	if (rule == NULL)
-		return brain_json_bad(
-			why, "the target of a rule is no name, *.NAME, address or "
-			     "network");
+		return brain_bad(why,
+				 "the target of a rule is no name, *.NAME, address or "
+				 "network");
 	*ret_rule = rule;
 	return ST_OK;
 }
@@ -146,7 +145,7 @@ read_rules(const json_t *from, bool once, json_t *to, struct buf *why)
 	enum status st = ST_OK;
 
 	if (!json_is_array(from))
-		return brain_json_bad(why, "the rules are no list");
+		return brain_bad(why, "the rules are no list");
 	if (json_array_size(from) > NETPOLICY_RULES)
 		return ST_TOO_BIG;
 	json_array_foreach(from, i, one)
@@ -176,7 +175,7 @@ policy_new(bool allow, json_t *rules, json_t **ret_policy)
 static bool
 allows_by_default(const json_t *policy)
 {
-	return str_eq(brain_json_string(json_object_get(policy, "defaultAction")),
+	return str_eq(brain_string(json_object_get(policy, "defaultAction")),
 		      STR("allow"));
 }
 
@@ -191,16 +190,16 @@ netpolicy_read(const json_t *from, json_t **ret_policy, struct buf *why)
 {
 	const json_t *rules = json_object_get(from, "egress");
 	const json_t *usual = json_object_get(from, "defaultAction");
-	struct str word = brain_json_string(usual);
+	struct str word = brain_string(usual);
 	json_t *to;
 
 	if (from != NULL && !json_is_null(from) && !json_is_object(from))
-		return brain_json_bad(why, "a policy is an object");
+		return brain_bad(why, "a policy is an object");
 	if (json_object_get(from, "default_action") != NULL)
-		return brain_json_bad(why, "write defaultAction in this one way only");
+		return brain_bad(why, "write defaultAction in this one way only");
 	if (usual != NULL && !json_is_null(usual) && !str_ieq(word, STR("allow")) &&
 	    !str_ieq(word, STR("deny")))
-		return brain_json_bad(why, "defaultAction is neither allow nor deny");
+		return brain_bad(why, "defaultAction is neither allow nor deny");
 	to = json_array();
 	enum status st = rules == NULL || json_is_null(rules)
 				 ? ST_OK
@@ -254,7 +253,7 @@ is_listed(const json_t *targets, struct str target)
 
 	json_array_foreach(targets, i, one)
 	{
-		if (str_ieq(brain_json_string(one), target))
+		if (str_ieq(brain_string(one), target))
 			return true;
 	}
 	return false;
@@ -269,11 +268,11 @@ netpolicy_delete(const json_t *policy, const json_t *targets, json_t **ret_polic
 	json_t *to;
 
 	if (!json_is_array(targets) || json_array_size(targets) > NETPOLICY_RULES)
-		return brain_json_bad(why, "the targets are no list");
+		return brain_bad(why, "the targets are no list");
 	json_array_foreach(targets, i, rule)
 	{
 		if (!json_is_string(rule))
-			return brain_json_bad(why, "a target is no text");
+			return brain_bad(why, "a target is no text");
 	}
 	to = json_array();
 	json_array_foreach(rules_of(policy), i, rule)
@@ -353,7 +352,7 @@ add_targets(json_t *to, const json_t *rule, bool allow)
 	for (size_t k = 0; k < COUNT_OF(lists); k++) {
 		json_array_foreach(json_object_get(rule, lists[k]), i, one)
 		{
-			json_t *made = rule_new(allow, brain_json_string(one));
+			json_t *made = rule_new(allow, brain_string(one));
 
 			if (made != NULL)
 				(void)json_array_append_new(to, made);

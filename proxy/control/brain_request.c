@@ -97,26 +97,25 @@ read_source(struct request *r, struct buf *why)
 	unsigned found = 0;
 
 	if (image != NULL && !json_is_null(image) && !is_text(of[REQUEST_IMAGE], 512))
-		return brain_json_bad(why, "image.uri is missing, or no text");
+		return brain_bad(why, "image.uri is missing, or no text");
 	if (request_has_twin(image, "uri") ||
 	    request_has_twin(json_object_get(r->body, "extensions"), "poolRef"))
-		return brain_json_bad(why,
-				      "write uri and poolRef in this one way only");
+		return brain_bad(why, "write uri and poolRef in this one way only");
 	for (size_t i = 0; i < COUNT_OF(of); i++) {
 		if (of[i] == NULL || json_is_null(of[i]))
 			continue;
 		if (!is_text(of[i], 512))
-			return brain_json_bad(
+			return brain_bad(
 				why,
 				"snapshotId, poolRef or templateId is no short text");
 		r->source = (enum request_source)i;
-		r->name = brain_json_string(of[i]);
+		r->name = brain_string(of[i]);
 		found++;
 	}
 	if (found != 1)
-		return brain_json_bad(
-			why, "exactly one of image, snapshotId, templateId and "
-			     "extensions.poolRef is wanted");
+		return brain_bad(why,
+				 "exactly one of image, snapshotId, templateId and "
+				 "extensions.poolRef is wanted");
 	return ST_OK;
 }
 
@@ -143,8 +142,8 @@ read_timeout(const struct image *im, struct request *r, struct buf *why)
 	else if (json_is_null(v))
 		r->timeout_s = max;
 	else if (!json_is_integer(v) || n < REQUEST_TIMEOUT_MIN_S)
-		return brain_json_bad(
-			why, "timeout is no whole number of at least 60 seconds");
+		return brain_bad(why,
+				 "timeout is no whole number of at least 60 seconds");
 	else if ((uint64_t)n > max) {
 		buf_putf(why, "timeout is over %llu seconds", (unsigned long long)max);
 		return ST_BAD_PARAMETER;
@@ -177,11 +176,11 @@ read_extensions(const struct image *im, struct request *r, struct buf *why)
 	if (all == NULL || json_is_null(all))
 		return ST_OK;
 	if (!json_is_object(all) || json_object_size(all) > LABELS_MAX)
-		return brain_json_bad(why, "extensions is no object of texts");
+		return brain_bad(why, "extensions is no object of texts");
 	json_object_foreach_safe(all, next, key, v)
 	{
 		if (!json_is_string(v))
-			return brain_json_bad(why, "extensions is no object of texts");
+			return brain_bad(why, "extensions is no object of texts");
 		if (str_starts(str_from(key), STR("bootstrap.")) &&
 		    !image_flag(im, OPT_EXEC_MORE_RIGHTS)) {
 			buf_put(why, STR("extensions: bootstrap.* is not allowed here "
@@ -194,7 +193,7 @@ read_extensions(const struct image *im, struct request *r, struct buf *why)
 			return ST_NOMEM;
 		(void)json_object_del(all, key);
 	}
-	r->reuse = brain_json_string(json_object_get(r->extras, "sandgate.reuse"));
+	r->reuse = brain_string(json_object_get(r->extras, "sandgate.reuse"));
 	return ST_OK;
 }
 
@@ -207,8 +206,8 @@ check_platform(const struct image *im, const struct request *r, struct buf *why)
 	if (platform == NULL || json_is_null(platform))
 		return ST_OK;
 	if (!json_is_object(platform) || request_has_twin(platform, "os"))
-		return brain_json_bad(why, "platform is no object with one os");
-	if (str_eq(brain_json_string(json_object_get(platform, "os")), STR("linux")) ||
+		return brain_bad(why, "platform is no object with one os");
+	if (str_eq(brain_string(json_object_get(platform, "os")), STR("linux")) ||
 	    image_flag(im, OPT_EXEC_MORE_RIGHTS))
 		return ST_OK;
 	buf_put(why, STR("platform.os: only linux is allowed here (exec.more_rights)"));
@@ -223,8 +222,7 @@ read_policy(struct request *r, struct buf *why)
 	if (r->proxy != NULL &&
 	    (!json_is_object(r->proxy) ||
 	     !json_is_boolean(json_object_get(r->proxy, "enabled"))))
-		return brain_json_bad(why,
-				      "credentialProxy.enabled is no true or false");
+		return brain_bad(why, "credentialProxy.enabled is no true or false");
 	return ST_OK;
 }
 
@@ -266,7 +264,7 @@ request_read(const struct image *im, struct str text, struct request *ret_r,
 
 	if (!json_is_object(r.body)) {
 		request_done(&r);
-		return brain_json_bad(why, "the body is no JSON object");
+		return brain_bad(why, "the body is no JSON object");
 	}
 	st = read_all(im, &r, why);
 	if (st == ST_OK)

@@ -18,11 +18,11 @@ request_env(const struct image *im, struct request *r, struct buf *why)
 	if (env == NULL || json_is_null(env))
 		return ST_OK;
 	if (!json_is_object(env) || json_object_size(env) > REQUEST_LIST_MAX)
-		return brain_json_bad(why, "env is no object of at most 256 texts");
+		return brain_bad(why, "env is no object of at most 256 texts");
 	json_object_foreach_safe(env, next, key, v)
 	{
 		if (!json_is_string(v) && !json_is_null(v))
-			return brain_json_bad(why, "env: a value is no text");
+			return brain_bad(why, "env: a value is no text");
 		if (!exec_env_denied(im, str_from(key)))
 			continue;
 		if (json_array_append_new(r->stripped, json_string(key)) != 0)
@@ -90,7 +90,7 @@ holds_only(const json_t *object, const char *texts, const char *flags,
 static bool
 put_host(struct buf *b, const json_t *host, struct str sub)
 {
-	struct str path = brain_json_string(json_object_get(host, "path"));
+	struct str path = brain_string(json_object_get(host, "path"));
 
 	buf_put(b, path);
 	if (sub.n > 0) {
@@ -103,7 +103,7 @@ put_host(struct buf *b, const json_t *host, struct str sub)
 static bool
 put_claim(struct buf *b, const json_t *pvc)
 {
-	struct str name = brain_json_string(json_object_get(pvc, "claimName"));
+	struct str name = brain_string(json_object_get(pvc, "claimName"));
 
 	buf_put(b, name);
 	return name.n > 0 &&
@@ -118,7 +118,7 @@ put_mount(struct buf *b, const json_t *volume, enum exec_volume *ret_kind)
 {
 	const json_t *host = json_object_get(volume, "host");
 	const json_t *pvc = json_object_get(volume, "pvc");
-	struct str sub = brain_json_string(json_object_get(volume, "subPath"));
+	struct str sub = brain_string(json_object_get(volume, "subPath"));
 
 	if (!json_is_object(volume) ||
 	    !holds_only(volume, " name mountPath subPath ", " readOnly ",
@@ -149,18 +149,15 @@ read_volume(const struct image *im, struct request *r, const json_t *volume,
 {
 	CLEANUP(buf_done) struct buf b = { 0 };
 	enum exec_volume kind = EXEC_VOLUME_HOST;
-	struct str mount,
-		where = brain_json_string(json_object_get(volume, "mountPath"));
+	struct str mount, where = brain_string(json_object_get(volume, "mountPath"));
 
 	buf_init(&b, 4096);
 	if (!is_absolute(where) || !put_mount(&b, volume, &kind) ||
 	    buf_finish(&b, &mount) != ST_OK)
-		return brain_json_bad(why,
-				      "a volume is of another form than host or pvc, "
+		return brain_bad(why, "a volume is of another form than host or pvc, "
 				      "or a path in it isn't plain");
-	if (covers_parts(where) ||
-	    str_eq(brain_json_string(json_object_get(volume, "name")),
-		   STR(REQUEST_CA_VOLUME))) {
+	if (covers_parts(where) || str_eq(brain_string(json_object_get(volume, "name")),
+					  STR(REQUEST_CA_VOLUME))) {
 		buf_put(why, STR("a volume at " REQUEST_PARTS ", below or above it, or "
 				 "with the name " REQUEST_CA_VOLUME " isn't allowed"));
 		return ST_EXEC_REFUSED;
@@ -185,7 +182,7 @@ request_volumes(const struct image *im, struct request *r, struct buf *why)
 	if (all == NULL || json_is_null(all))
 		return ST_OK;
 	if (!json_is_array(all) || json_array_size(all) > REQUEST_VOLUMES_MAX)
-		return brain_json_bad(why, "volumes is no list of at most 32 volumes");
+		return brain_bad(why, "volumes is no list of at most 32 volumes");
 	json_array_foreach(all, i, one)
 	{
 		if (st == ST_OK)
@@ -271,17 +268,16 @@ check_amounts(const json_t *all, struct buf *why)
 	if (all == NULL || json_is_null(all))
 		return ST_OK;
 	if (!json_is_object(all) || json_object_size(all) > 16)
-		return brain_json_bad(
+		return brain_bad(
 			why,
 			"resourceLimits and resourceRequests are objects of texts");
 	for (void *it = json_object_iter(o); it != NULL;
 	     it = json_object_iter_next(o, it))
 		if (!json_is_string(json_object_iter_value(it)))
-			return brain_json_bad(why,
-					      "resourceLimits and resourceRequests are "
+			return brain_bad(why, "resourceLimits and resourceRequests are "
 					      "objects of texts");
 	if (request_has_twin(all, "cpu") || request_has_twin(all, "memory"))
-		return brain_json_bad(why, "write cpu and memory in lower case");
+		return brain_bad(why, "write cpu and memory in lower case");
 	return ST_OK;
 }
 
@@ -298,12 +294,10 @@ request_limits(struct request *r, struct buf *why)
 	if (st != ST_OK)
 		return st;
 	if (memory != NULL &&
-	    !request_quantity(brain_json_string(memory), false, &r->memory))
-		return brain_json_bad(why,
-				      "resourceLimits.memory is no amount, as 512Mi");
-	if (cpu != NULL &&
-	    !request_quantity(brain_json_string(cpu), true, &r->cpu_milli))
-		return brain_json_bad(why, "resourceLimits.cpu is no amount, as 500m");
+	    !request_quantity(brain_string(memory), false, &r->memory))
+		return brain_bad(why, "resourceLimits.memory is no amount, as 512Mi");
+	if (cpu != NULL && !request_quantity(brain_string(cpu), true, &r->cpu_milli))
+		return brain_bad(why, "resourceLimits.cpu is no amount, as 500m");
 	return ST_OK;
 }
 
@@ -316,12 +310,11 @@ add_command(struct request *r, const json_t *argv, struct buf *why)
 
 	if (!json_is_array(argv) || json_array_size(argv) == 0 ||
 	    json_array_size(argv) > REQUEST_LIST_MAX)
-		return brain_json_bad(why, "a command is no list of 1 to 256 texts");
+		return brain_bad(why, "a command is no list of 1 to 256 texts");
 	json_array_foreach(argv, i, word)
 	{
 		if (!json_is_string(word))
-			return brain_json_bad(why,
-					      "a command is no list of 1 to 256 texts");
+			return brain_bad(why, "a command is no list of 1 to 256 texts");
 	}
 	return json_array_append_new(r->commands, json_deep_copy(argv)) == 0 ? ST_OK
 									     : ST_NOMEM;
@@ -357,10 +350,9 @@ add_hook(struct request *r, const json_t *hook, struct buf *why)
 {
 	static const char *const known[] = { "command", "timeoutSeconds", "name",
 					     "schedule", NULL };
-	enum status st =
-		json_is_object(hook)
-			? check_members(hook, known, why)
-			: brain_json_bad(why, "a hook of lifecycle is no object");
+	enum status st = json_is_object(hook)
+				 ? check_members(hook, known, why)
+				 : brain_bad(why, "a hook of lifecycle is no object");
 
 	return st == ST_OK ? add_command(r, json_object_get(hook, "command"), why) : st;
 }
@@ -375,16 +367,15 @@ add_hooks(struct request *r, const json_t *lifecycle, struct buf *why)
 	enum status st = ST_OK;
 
 	if (!json_is_object(lifecycle))
-		return brain_json_bad(
-			why, "lifecycle is no object with preStart and periodic");
+		return brain_bad(why,
+				 "lifecycle is no object with preStart and periodic");
 	st = check_members(lifecycle, known, why);
 	if (st == ST_OK && start != NULL && !json_is_null(start))
 		st = add_hook(r, start, why);
 	if (st != ST_OK || periodic == NULL || json_is_null(periodic))
 		return st;
 	if (!json_is_array(periodic) || json_array_size(periodic) > REQUEST_VOLUMES_MAX)
-		return brain_json_bad(why,
-				      "lifecycle.periodic is no list of at most 32");
+		return brain_bad(why, "lifecycle.periodic is no list of at most 32");
 	json_array_foreach(periodic, i, one)
 	{
 		if (st == ST_OK)
