@@ -8,12 +8,11 @@
 #include "proxy/control/brain_json.h"
 #include "proxy/control/brain_label.h"
 
-/* Fields that we read or take out.  Of these no other spelling may stand there. */
+/* Of these no other spelling may stand there. */
 static const char *const fields[] = {
-	"image",           "snapshotId",     "templateId",       "platform",
-	"timeout",         "resourceLimits", "resourceRequests", "env",
-	"metadata",        "lifecycle",      "entrypoint",       "networkPolicy",
-	"credentialProxy", "secureAccess",   "volumes",          "extensions",
+#define CREATE_FIELD(name) name,
+#include "proxy/http/create_field.def"
+#undef CREATE_FIELD
 };
 
 /* Equal but for case, '_' and '-'. */

@@ -2,27 +2,13 @@
  * the rest of it (brain_dress.c), and refuses members of hooks that it doesn't know. */
 #include "proxy/worker/exec_judge_in.h"
 
-/* CreateSandboxRequest as this version knows it. */
 static bool
 is_known(struct str name)
 {
 	static const char *const known[] = {
-		"image",
-		"snapshotId",
-		"templateId",
-		"platform",
-		"timeout",
-		"resourceLimits",
-		"resourceRequests",
-		"env",
-		"metadata",
-		"lifecycle",
-		"entrypoint",
-		"networkPolicy",
-		"credentialProxy",
-		"secureAccess",
-		"volumes",
-		"extensions",
+#define CREATE_FIELD(name) name,
+#include "proxy/http/create_field.def"
+#undef CREATE_FIELD
 	};
 
 	for (size_t i = 0; i < COUNT_OF(known); i++)
