@@ -168,12 +168,14 @@ struct slot *slot_of(struct super *s, enum role r);
 struct slot *slot_of_group(struct super *s, struct str group);
 bool slot_writes_rows(enum role r);
 
-/* spawn.c: from nothing to a running process */
+/* spawn_process.c: from nothing to a running process */
 enum status spawn_open_exes(struct super *s) MUSTCHECK;
 /* Run a role's executable with this descriptor as 3.  args: NULL-terminated, after the
  * name. */
 enum status spawn_process(struct super *s, enum role r, int line,
 			  const char *const *args, pid_t *ret_pid) MUSTCHECK;
+
+/* spawn.c: the process of a slot */
 void spawn_kill(struct slot *slot);   /* its death starts it again */
 void spawn_reap(struct super *s);     /* SIGCHLD */
 void spawn_slot(struct slot *slot);   /* process, line, and everything it is given */
