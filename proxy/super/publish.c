@@ -145,7 +145,12 @@ publish(struct super *s, struct str where, struct str text)
 	bool is_done = folder >= 0 &&
 		       (says(folder, name, text) || replace(folder, name, text));
 	if (!is_done)
-		log_error(&s->log, "ca_file %.*s: %s", STR_ARG(where), strerror(errno));
+		log_error(&s->log, "ca_file %.*s: %s%s", STR_ARG(where),
+			  strerror(errno),
+			  folder < 0 && errno == EPERM
+				  ? ": its folder must be root's or this user's, and "
+				    "writable by nobody else"
+				  : "");
 	if (folder >= 0)
 		(void)close(folder);
 	return is_done ? ST_OK : ST_SYSTEM;

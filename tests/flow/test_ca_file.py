@@ -61,7 +61,7 @@ def test_nobody_else_has_a_hand_in_it(place):
     theirs.chmod(0o777)
     config["servers"][0]["ca_file"] = str(theirs / "ca.pem")
     assert g.reload(config)
-    wait_for(lambda: "ca_file" in g.text_of_log())
+    wait_for(lambda: "writable by nobody else" in g.text_of_log())
     assert os.listdir(theirs) == []
 
 
