@@ -10,7 +10,9 @@
 
 enum {
 	PAGE_SIZE = 20,
-	REFRESH_PAGES = 5, /* of 200, of one server */
+	REFRESH_PAGES = 5, /* of one server */
+	REFRESH_EACH = 200,
+	LOOK_ARENA = 1 << 20,
 };
 
 struct list_state { /* t->state */
@@ -132,12 +134,14 @@ static void ask_next(struct brain_turn *t);
 static void
 take_one(struct brain_turn *t, struct list_state *l, json_t *said)
 {
+	CLEANUP(arena_done) struct arena a;
 	struct brain_sandbox box;
 	struct str upstream = brain_json_text(said, "id");
 
+	arena_init(&a, LOOK_ARENA);
 	if (!brain_json_is_id(upstream) ||
-	    brain_store_by_upstream(t->brain->store, l->servers[l->at], upstream,
-				    &t->arena, &box) != ST_OK ||
+	    brain_store_by_upstream(t->brain->store, l->servers[l->at], upstream, &a,
+				    &box) != ST_OK ||
 	    !str_eq(box.owner.user, t->owner.user) ||
 	    !str_eq(box.owner.tenant, t->owner.tenant))
 		return;
@@ -157,8 +161,12 @@ told(struct brain_turn *t, const struct call_got *got)
 
 	brain_server_told(t->brain, l->servers[l->at], got);
 	if (brain_got_object(got, &said)) {
+		/* A server may say what wasn't asked for, and one sandbox often. */
 		json_array_foreach(json_object_get(said, "items"), i, one)
-			take_one(t, l, one);
+		{
+			if (i < REFRESH_EACH)
+				take_one(t, l, one);
+		}
 		has_more = json_is_true(json_object_get(
 			json_object_get(said, "pagination"), "hasNextPage"));
 		json_decref(said);
@@ -184,8 +192,8 @@ ask_next(struct brain_turn *t)
 	}
 	(void)snprintf(
 		target, sizeof target,
-		"/v1/sandboxes?metadata=sandgate%%252Fuser%%3D%s&page=%u&pageSize=200",
-		l->user, l->page);
+		"/v1/sandboxes?metadata=sandgate%%252Fuser%%3D%s&page=%u&pageSize=%d",
+		l->user, l->page, REFRESH_EACH);
 	w.server = l->servers[l->at];
 	w.target = arena_copy(&t->arena, str_from(target));
 	brain_call(t, &w, told);

@@ -166,7 +166,9 @@ take_one(struct brain_round *r, const json_t *said)
 	struct brain_sandbox box;
 	enum status st;
 
+	/* Once: what a server says of it again is no news. */
 	if (!brain_json_is_id(upstream) || r->seen.len >= SEEN ||
+	    map_get(&r->seen, upstream) != NULL ||
 	    map_put(&r->seen, upstream, r) != ST_OK)
 		return;
 	st = brain_store_by_upstream(r->brain->store, str_from(r->server), upstream,

@@ -451,6 +451,27 @@ all_servers_of_ones_own_are_found(void **state)
 	assert_int_equal(n, 0);
 }
 
+static void
+a_server_that_says_one_sandbox_often_spoils_no_list(void **state)
+{
+	struct world *w = *state;
+	CLEANUP(buf_done) struct buf says = { 0 };
+	char *id = world_create(w, ALICE);
+	struct fake_answer *f;
+
+	buf_init(&says, 1 << 22);
+	buf_put(&says, STR("{\"items\":["));
+	for (int i = 0; i < 60000; i++)
+		buf_putf(&says, "{\"id\":\"%s\"},", w->boxes[0].id);
+	buf_put(&says, STR("{}],\"pagination\":{\"hasNextPage\":true}}"));
+	w->http = 200;
+	w->says = buf_cstr(&says);
+	f = world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_LIST, "", ""));
+	assert_int_equal(f->a.kind, PLACE_ANSWER);
+	assert_int_equal(f->a.http, 200);
+	free(id);
+}
+
 static json_int_t
 times_of(const json_t *costs, const char *what)
 {
@@ -505,6 +526,7 @@ main(void)
 		WITH_WORLD(what_cannot_sleep_does_not_keep_others_awake),
 		WITH_WORLD(a_create_that_failed_is_tried_anew_by_the_same_key),
 		WITH_WORLD(all_servers_of_ones_own_are_found),
+		WITH_WORLD(a_server_that_says_one_sandbox_often_spoils_no_list),
 		WITH_WORLD(what_it_costs_is_counted_of_what_is_gone_too),
 		WITH_WORLD(an_id_that_comes_twice_is_nobodys_end),
 	};
