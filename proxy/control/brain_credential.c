@@ -124,7 +124,7 @@ answer_one(struct brain_turn *t, const json_t *all)
 	json_t *one = json_object_getn(all, t->wish.id.p, t->wish.id.n);
 
 	if (one == NULL)
-		say(t, 404, "no such name");
+		say(t, 404, "no credential or binding of this name is there");
 	else
 		brain_answer(t, 200, json_incref(one));
 }
@@ -356,7 +356,9 @@ change_vault(struct brain_turn *t, const struct brain_vault *v)
 	else if (st == ST_DENIED)
 		say(t, 412, buf_cstr(&why));
 	else if (st == ST_CONFLICT)
-		say(t, 409, "a name is there already, or isn't there");
+		say(t, 409,
+		    "a name to add is there already, or one to replace isn't: read "
+		    "the vault anew");
 	else if (st == ST_BAD_PARAMETER)
 		say(t, 400, buf_cstr(&why));
 	else
@@ -372,7 +374,9 @@ patch(struct brain_turn *t, const struct brain_vault *v)
 	if (is_said && !json_is_integer(expected))
 		say(t, 400, "expectedRevision is no whole number");
 	else if (is_said && json_integer_value(expected) != v->revision)
-		say(t, 409, "another revision than expected");
+		say(t, 409,
+		    "the revision is another than expectedRevision: read the vault "
+		    "anew");
 	else
 		change_vault(t, v);
 }
@@ -415,11 +419,12 @@ brain_credentials(struct brain_turn *t)
 	if (v != NULL && v->credentials == NULL)
 		v = NULL;
 	if (op == EXEC_OP_VAULT_CREATE && v != NULL)
-		say(t, 409, "there is one already");
+		say(t, 409,
+		    "this sandbox has a credential vault already: PATCH changes it");
 	else if (op == EXEC_OP_VAULT_CREATE)
 		change_vault(t, NULL);
 	else if (v == NULL)
-		say(t, 404, "no credential vault");
+		say(t, 404, "this sandbox has no credential vault: POST makes one");
 	else if (op == EXEC_OP_VAULT_PATCH)
 		patch(t, v);
 	else if (op == EXEC_OP_CREDENTIAL_GET)

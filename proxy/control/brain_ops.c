@@ -198,7 +198,9 @@ renew_told(struct brain_turn *t, const struct call_got *got)
 	if (is_good)
 		renew_answer(t, num_min(expires_s, asked));
 	else
-		brain_refuse(t, ST_UPSTREAM_BAD, STR("no expiresAt"));
+		brain_refuse(
+			t, ST_UPSTREAM_BAD,
+			STR("the server's answer has no expiresAt that can be read"));
 }
 
 void

@@ -331,7 +331,9 @@ brain_answer_got(struct brain_turn *t, const struct call_got *got)
 	}
 	/* Not the server's own: some proxy between. */
 	if (got->http >= 500) {
-		brain_refuse(t, ST_UPSTREAM_UNAVAILABLE, STR("no JSON"));
+		brain_refuse(t, ST_UPSTREAM_UNAVAILABLE,
+			     STR("what answers at the server's address is not the "
+				 "server: an error that is no JSON"));
 		return;
 	}
 	buf_init(&b, PLACE_ANSWER_MAX);
