@@ -28,9 +28,34 @@ put_local(struct buf *b, const struct sidecar *s, const char *verdict)
 	put_own(b, s, 6, verdict);
 }
 
-/* Neighbours of IPv6 are found by the kernel itself, whose packets carry no mark.
- *
- * Whatever the sandbox begins is for the gateway, or dropped; what was begun from outside is
+/* Neighbours of IPv6 are found by the kernel itself, whose packets carry no mark. */
+static void
+put_no_mark(struct buf *b)
+{
+	buf_put(b, STR("\t\tct state established ct direction reply accept\n"
+		       "\t\ticmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } "
+		       "accept\n"));
+}
+
+/* An address doesn't say where a packet goes: one to 127.0.0.1, or redirected there, leaves
+ * by the interface that its socket is bound to (SO_BINDTODEVICE, IP_PKTINFO), for which
+ * nobody needs a capability.  Only behind all hooks of output is that known. */
+static void
+put_leaving(struct buf *b, const struct sidecar *s)
+{
+	buf_put(b, STR("\tchain leaving {\n"
+		       "\t\ttype filter hook postrouting priority 0; policy drop;\n"));
+	buf_putf(b,
+		 "\t\tmeta mark %u accept\n"
+		 "\t\toifname \"lo\" accept\n",
+		 SIDECAR_MARK);
+	/* Were it an answer to one that did go over loopback. */
+	put_local(b, s, "drop");
+	put_no_mark(b);
+	buf_put(b, STR("\t\tcounter drop\n\t}\n"));
+}
+
+/* Whatever the sandbox begins is for the gateway, or dropped; what was begun from outside is
  * for three ports, over IPv4 as docker publishes them.  Only answers count as established:
  * packets of a connection that was let in, or of one with the mark. */
 void
@@ -50,13 +75,12 @@ sidecar_put_rules(struct buf *b, const struct sidecar *s)
 		       "\t\ttype filter hook output priority 0; policy drop;\n"));
 	buf_putf(b, "\t\tmeta mark %u accept\n", SIDECAR_MARK);
 	put_local(b, s, "accept");
-	buf_put(b, STR("\t\tct state established ct direction reply accept\n"
-		       "\t\ticmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } "
-		       "accept\n"
-		       "\t\tmeta l4proto udp th dport 443 reject with icmpx "
+	put_no_mark(b);
+	buf_put(b, STR("\t\tmeta l4proto udp th dport 443 reject with icmpx "
 		       "port-unreachable\n"
-		       "\t\tcounter drop\n\t}\n"
-		       "\tchain in {\n"
+		       "\t\tcounter drop\n\t}\n"));
+	put_leaving(b, s);
+	buf_put(b, STR("\tchain in {\n"
 		       "\t\ttype filter hook input priority 0; policy drop;\n"
 		       "\t\tiifname \"lo\" accept\n"
 		       "\t\tct state { established, related } accept\n"

@@ -86,6 +86,8 @@ def main():
         for port in (443, 4444):
             udp(address, port)
     udp(SECOND, 53)
+    for port in (4446, 15053):
+        udp("127.0.0.1", port)
     serve(Six(("::", 8066), Handler))
     with FakeDns(ZONE, FIRST, 53):
         print("ready", flush=True)

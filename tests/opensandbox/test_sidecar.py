@@ -48,6 +48,14 @@ def udp(port):
 def six():
     s = socket.socket(socket.AF_INET6); s.settimeout(1)
     s.connect(("LOCAL6", 8066, 0, socket.if_nametoindex("eth0")))
+def leaves(address, port, reply=False):  # by the interface, whatever the address says
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    s = socket.socket(family, socket.SOCK_DGRAM); s.bind((address if reply else "", 0))
+    if reply:
+        to = socket.socket(family, socket.SOCK_DGRAM); to.bind((address, 0)); port = to.getsockname()[1]
+        to.sendto(b"x", s.getsockname())
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"eth0")
+    s.sendto(b"x" * 40, (address, port))
 def marked():
     s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, 36, MARK); return True
 def bound(kind, address, port):
@@ -60,6 +68,9 @@ def bound(kind, address, port):
 tries("udp 4444", lambda: udp(4444))
 tries("udp 443", lambda: udp(443))
 tries("ipv6", six)
+for address, port in (("127.0.0.1", 4446), ("::1", 4446), ("SECOND", 53)):
+    tries("by eth0 %s %d" % (address, port), lambda: leaves(address, port))
+tries("answer by eth0", lambda: leaves("::1", 0, True))
 tries("mark", marked)
 tries("packets", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
 tries("raw ip", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
@@ -157,6 +168,8 @@ def world(real, tmp_path_factory):
     sidecar_image.build(real, "sg/sidecar:local", BIN, {
         "etc/ssl/certs/ca-certificates.crt": ca.file.read_bytes(), "etc/sandgate/connectors/api.yaml": CONNECTOR.encode(),
         "etc/sandgate/policies/sidecar-intercept.yaml": POLICY.encode()})
+    # As kube-proxy and dockerd may set it: what comes for 127.0.0.1 reaches the host's own.
+    real.run(["sysctl", "-qw", "net.ipv4.conf.docker0.route_localnet=1"])
     for address in (FIRST, SECOND):
         real.run(["ip", "addr", "add", f"{address}/32", "dev", "lo"])
     real.run(["nft", "-f", "-"], text=True, input=f"""table ip outside {{
