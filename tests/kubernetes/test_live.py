@@ -45,6 +45,7 @@ def test_a_sandbox_beside_a_sidecar_reaches_what_its_policy_says_and_nothing_els
             assert got[forbidden] == "error 1", (forbidden, got)
         assert got["flush"] != 0
         assert "sent" not in got["udp"]
+        assert "sent" not in got["bound"], "a packet for loopback left by eth0"
     assert seen["sink"] == []
     assert {name.lower() for name in seen["asked"]} == {"mirror.example.com"}
     assert {row["sandbox"] for row in seen["rows"] if row["kind"] == "deny"} == {"pod"}
