@@ -57,10 +57,19 @@ limit_fill(struct limit *l, const struct image *im, const struct who *w)
 	l->max = *image_limits(im, w->limits);
 }
 
+/* Whoever has one address of 127.0.0.0/8 has all of them. */
+static size_t
+net_of(const struct addr *a)
+{
+	if (a->family != 4)
+		return 8;
+	return addr_classify(a) == ADDR_LOOPBACK ? 1 : 4;
+}
+
 static size_t
 slot_of(const struct limits *all, const struct addr *a)
 {
-	struct str net = str_of(a->b, a->family == 4 ? 4 : 8);
+	struct str net = str_of(a->b, net_of(a));
 	/* Where we lie in memory is nobody's to know. */
 	uint64_t salt = (uint64_t)(uintptr_t)all;
 

@@ -139,10 +139,35 @@ all_sandboxes_together_have_a_limit(void **state)
 	limits_done(&all);
 }
 
+static void
+all_of_loopback_is_one_address(void **state)
+{
+	static const char *const same[] = { "127.0.0.1", "127.0.0.2", "127.255.0.9" };
+	struct limit_peer *p;
+	struct limits all;
+	struct addr a;
+
+	(void)state;
+	limits_init(&all);
+	for (size_t i = 0; i < COUNT_OF(same); i++) {
+		assert_true(addr_parse(str_from(same[i]), &a));
+		assert_int_equal(limit_peer_admit(&all, &a, 2, &p), i < 2);
+	}
+	/* Which of two others share a slot is chance; never all of eight. */
+	size_t others = 0;
+	for (uint8_t i = 0; i < 8; i++) {
+		a = (struct addr){ .family = 4, .b = { 172, 17, 0, i } };
+		others += limit_peer_admit(&all, &a, 2, &p);
+	}
+	assert_true(others > 0);
+	limits_done(&all);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_of_loopback_is_one_address),
 		cmocka_unit_test(a_bucket_gives_its_burst_and_then_its_rate),
 		cmocka_unit_test(a_bucket_never_holds_more_than_its_burst),
 		cmocka_unit_test(the_silent_are_counted_and_who_speaks_makes_room),
