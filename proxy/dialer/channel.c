@@ -134,6 +134,8 @@ static int
 init_ares(struct channel *c)
 {
 	static char lookups[] = "b"; /* c-ares copies it; /etc/hosts stays unread */
+	/* Nor is this one ours where containers share it: it may be another's to write. */
+	static char resolv_conf[] = "/dev/null";
 	struct ares_options o = {
 		.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES |
 			 ARES_FLAG_NOCHECKRESP,
@@ -141,12 +143,13 @@ init_ares(struct channel *c)
 		.tries = 1,
 		.ndots = 0,
 		.lookups = lookups,
+		.resolvconf_path = resolv_conf,
 		.sock_state_cb = on_socket_state,
 		.sock_state_cb_data = c,
 	};
 	int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES |
 		   ARES_OPT_NDOTS | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB |
-		   ARES_OPT_DOMAINS | ARES_OPT_NOROTATE;
+		   ARES_OPT_DOMAINS | ARES_OPT_NOROTATE | ARES_OPT_RESOLVCONF;
 
 #ifdef ARES_OPT_UDP_MAX_QUERIES
 	/* Such a version would keep a socket when a server is set again. */
