@@ -179,13 +179,16 @@ put_pinned(struct buf *b)
 		       "\t}\n}\n"));
 }
 
+/* The mark goes in a chain of its own: rules that are loaded twice stand twice in theirs. */
 static void
 put_marked(struct buf *b, const struct gateway_rules *r)
 {
 	buf_putf(b,
 		 "\tchain pinned {\n"
 		 "\t\ttype filter hook prerouting priority -300; policy accept;\n"
-		 "\t\tiifname \"%s\" meta mark != 0x%x counter drop\n"
+		 "\t\tiifname \"%s\" meta mark != 0x%x counter drop\n\t}\n"
+		 "\tchain unmark {\n"
+		 "\t\ttype filter hook prerouting priority -299; policy accept;\n"
 		 "\t\tiifname \"%s\" meta mark set 0\n\t}\n",
 		 r->interface, PINNED, r->interface);
 }

@@ -65,6 +65,10 @@ read_options(int argc, char **argv, struct rules *r)
 		else if (letter != 'p' || !take_pin(r, optarg))
 			return false;
 	}
+	if (r->interface == NULL &&
+	    (r->gateway.tproxy || r->gateway.sandboxes || r->gateway.pins_n > 0))
+		return args_wrong("rules", "in front of which interface? Missing:",
+				  "--interface");
 	return optind == argc && !(r->gateway.sandboxes && r->gateway.pins_n > 0);
 }
 

@@ -52,6 +52,27 @@ all_that_is_not_redirected_is_dropped_in_both_directions(void **state)
 	assert_null(strstr(text, "tproxy"));
 }
 
+/* In one chain the second copy would drop what the first has taken the mark from. */
+static void
+rules_that_are_loaded_twice_let_pass_what_is_pinned(void **state)
+{
+	struct gateway_rules r = { .interface = "br0", .sandboxes = true };
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	(void)state;
+	buf_init(&b, 16384);
+	gateway_put_rules(&b, &r);
+	const char *text = buf_cstr(&b);
+	assert_non_null(text);
+	const char *judged = strstr(text, "iifname \"br0\" meta mark !=");
+	assert_non_null(judged);
+	const char *chain = strstr(judged, "chain unmark");
+	assert_non_null(chain);
+	const char *taken = strstr(chain, "iifname \"br0\" meta mark set 0");
+	assert_non_null(taken);
+	assert_non_null(strstr(chain, "priority -299"));
+}
+
 static void
 pinned_neighbours_exchange_no_frames(void **state)
 {
@@ -114,6 +135,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pin_is_port_mac_and_address_and_nothing_else),
+		cmocka_unit_test(rules_that_are_loaded_twice_let_pass_what_is_pinned),
 		cmocka_unit_test(pinned_neighbours_exchange_no_frames),
 		cmocka_unit_test(a_port_may_have_an_address_of_each_family),
 		cmocka_unit_test(frames_that_no_bridge_passes_on_bring_nothing),
