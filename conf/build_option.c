@@ -109,7 +109,8 @@ check_text(struct build *b, const struct node *n, enum option opt)
 	    dest_from_authority(n->text, 0, &d) != ST_OK)
 		report_error(b->report, n->at, "`%.*s` is not HOST:PORT",
 			     STR_ARG(n->text));
-	if (opt == OPT_EXEC_DOCKER && n->text.n > 0 && n->text.p[0] != '/')
+	if ((opt == OPT_EXEC_DOCKER || opt == OPT_STATE_DIR) && n->text.n > 0 &&
+	    n->text.p[0] != '/')
 		report_error(b->report, n->at, "`%.*s` is no absolute path",
 			     STR_ARG(n->text));
 	if (opt == OPT_ADMIN_ADDRESS)

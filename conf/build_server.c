@@ -141,7 +141,8 @@ check_whole(struct build *b, const struct server_context *c)
 	    !is_on_loopback(&c->system.addr))
 		report_error(b->report, c->system.url->at,
 			     "the server's key would travel readable; write https://, "
-			     "or `plain: true` if nobody listens on that network");
+			     "an address on loopback (127.0.0.1, no name), or `plain: "
+			     "true` if nobody listens on that network");
 }
 
 void

@@ -119,12 +119,17 @@ open_admin(const struct admin_where *where, struct buf *address, int *ret_fd)
 	bool is_unix = str_starts(text, STR("unix:"));
 	fd = is_unix ? connect_unix(&state, str_skip(text, 5)) : connect_tcp(text);
 	if (fd < 0) {
+		int errno_was = errno;
 		if (is_unix)
 			text = str_of(state.p, state.len);
 		if (where->may_be_none && (errno == ECONNREFUSED || errno == ENOENT))
 			return ST_NOT_FOUND;
 		(void)fprintf(stderr, "sandgate: no gateway answers at %.*s: %s\n",
-			      STR_ARG(text), strerror(errno));
+			      STR_ARG(text), strerror(errno_was));
+		if (errno_was == ECONNREFUSED || errno_was == ENOENT)
+			(void)fputs("sandgate: `sandgate run -c FILE` starts one; of "
+				    "another configuration give -c FILE here too\n",
+				    stderr);
 		return ST_NOT_FOUND;
 	}
 	*ret_fd = fd;

@@ -64,7 +64,8 @@ gate_secret_take(const char *item, struct gate_secret *ret_s)
 	memcpy(s.name, name.p, name.n);
 	char *value = getenv(s.name);
 	if (value == NULL || value[0] == '\0')
-		return say(item, "there is no variable of this name with the value");
+		return say(item,
+			   "your environment has no such variable, or it is empty");
 	size_t n = strlen(value);
 	if (n > VAULT_VALUE_MAX)
 		return say(item, "the value is longer than 8 KiB");

@@ -110,6 +110,24 @@ make_key(const struct keys *k, const char *path, json_t *body)
 	return code;
 }
 
+static bool
+are_scopes(const char *text)
+{
+	static const char *const known[] = { "read", "run", "files", "egress" };
+	struct str rest = str_from(text);
+
+	while (rest.p != NULL) {
+		struct str one = str_cut(&rest, ',');
+		bool found = false;
+
+		for (size_t i = 0; i < COUNT_OF(known); i++)
+			found = found || str_eq(one, str_from(known[i]));
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
 static int
 add(const struct keys *k)
 {
@@ -263,6 +281,9 @@ fits_verb(const struct keys *k)
 		return args_wrong("keys", "no key is made by", k->verb->word);
 	if (k->verb->fn == add && k->user == NULL)
 		return args_wrong("keys", "whose is it?", "--user");
+	if (k->scopes != NULL && !are_scopes(k->scopes))
+		return args_wrong("keys", "not a list of read, run, files and egress:",
+				  k->scopes);
 	return true;
 }
 

@@ -231,7 +231,8 @@ create_make(struct brain_turn *t)
 
 	if (c->at >= c->servers_n) {
 		create_fail(t, ST_UPSTREAM_UNAVAILABLE,
-			    "no server of the tier takes it");
+			    "no server of the tier takes it; `sandgate servers` "
+			    "tells the operator why");
 		return;
 	}
 	t->box.server = c->servers[c->at];

@@ -65,7 +65,7 @@ state_open(struct super *s, struct buf *why)
 	buf_init(&path, 4096);
 	if (state_dir_put(&s->state_dir, text) != ST_OK ||
 	    buf_cstr(&s->state_dir) == NULL) {
-		buf_putf(why, "state_dir: neither an absolute path nor $HOME is set");
+		buf_putf(why, "state_dir: give an absolute path");
 		return ST_BAD_CONFIG;
 	}
 	buf_put(&path, str_of(s->state_dir.p, s->state_dir.len));

@@ -36,11 +36,13 @@ static const struct told rows[] = {
 	  "t.yaml:3:95: " CA_FILE },
 	{ SERVER("url: 'http://[::1]:8080', key: k, endpoints: ['::1']"), "" },
 	{ SERVER("url: 'http://os.test:8080', key: k, endpoints: [10.0.0.0/8]"),
-	  "t.yaml:3:22: the server's key would travel readable; write https://, or "
+	  "t.yaml:3:22: the server's key would travel readable; write https://, "
+	  "an address on loopback (127.0.0.1, no name), or "
 	  "`plain: true` if nobody listens on that network\n" },
 	{ SERVER("url: 'http://10.0.0.1', plain: false, key: k, endpoints: "
 		 "[10.0.0.0/8]"),
-	  "t.yaml:3:22: the server's key would travel readable; write https://, or "
+	  "t.yaml:3:22: the server's key would travel readable; write https://, "
+	  "an address on loopback (127.0.0.1, no name), or "
 	  "`plain: true` if nobody listens on that network\n" },
 	{ SERVER("url: 'http://127.0.0.1/v1', key: k, endpoints: [127.0.0.1]"),
 	  "t.yaml:3:22: `url` is a scheme, a host and a port, without a path\n" },
