@@ -58,14 +58,14 @@ class Demo:
     def say(self, text):
         print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n== {text}", flush=True)
 
-    def show(self, command, code=0, holds=(), quiet=False, typed=None):
+    def show(self, command, code=0, holds=(), quiet=False, typed=None, lines=40):
         """Run, show, and check the exit code and what the output must hold."""
         words = [str(w) for w in command]
         print("$ " + " ".join(w if w.isprintable() and " " not in w else repr(w) for w in words), flush=True)
         done = subprocess.run(words, env=self.env, text=True, input=typed, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=120)
         text = done.stdout.strip()
-        print("\n".join(text.splitlines()[-12:] if quiet else text.splitlines()[:40]), flush=True)
+        print("\n".join(text.splitlines()[-12:] if quiet else text.splitlines()[:lines]), flush=True)
         codes = code if isinstance(code, tuple) else (code,)
         missing = [h for h in holds if h not in text]
         if done.returncode not in codes or missing:
@@ -219,7 +219,7 @@ def hands(d):
     box = next((w for w in said.split() if w.startswith("sb-")), "sb-none")
     d.say("14. the replay: what ran there, in order, who allowed it, and that the ledger still says what it said")
     time.sleep(0.5)
-    d.show(["sandgate", "replay", "-c", d.config, box], holds=["6 * 7", "pip install", "rm -rf", "demo data"])
+    d.show(["sandgate", "replay", "-c", d.config, box], holds=["6 * 7", "pip install", "rm -rf", "demo data"], lines=200)
     if d.hands["key"] in said:
         d.bad += 1
         print("!! the server's key was shown")

@@ -153,22 +153,6 @@ def tracker(folder, hits):
     return Tracker
 
 
-def port_or_free(wanted):
-    """A port that is free on all the addresses: the wanted one, if it can be had."""
-    for port in (wanted, *range(20000, 21000)):
-        probes = []
-        try:
-            for ip in NAMES.values():
-                probes.append(socket.create_server((ip, port)))
-            return port
-        except OSError:
-            continue
-        finally:
-            for probe in probes:
-                probe.close()
-    sys.exit("internet.py: no free port")
-
-
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     context = hits = name = None
@@ -187,6 +171,23 @@ class Server(http.server.ThreadingHTTPServer):
             pass
 
 
+def serve_all(wanted, make):
+    """A server at each name's address, on one port: the wanted one, if it can be had."""
+    for port in (wanted, *range(20000, 21000)):
+        servers = []
+        try:
+            for name, ip in NAMES.items():
+                servers.append(make(name, (ip, port)))
+        except OSError:
+            for server in servers:
+                server.server_close()
+            continue
+        for server in servers:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        return port
+    sys.exit("internet.py: no free port")
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     hits = Hits(folder / "hits.json")
@@ -198,13 +199,14 @@ def main():
     dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     dns.bind(("127.0.0.1", 0))
     threading.Thread(target=serve_dns, args=(dns, hits), daemon=True).start()
-    ports = {"https": port_or_free(HTTPS), "http": port_or_free(HTTP)}
-    for name, ip in NAMES.items():
-        for port, tls in ((ports["https"], context), (ports["http"], None)):
-            serve = tracker(folder, hits) if name == COMPANY else handler(name, folder, hits)
-            server = Server((ip, port), serve)
-            server.context, server.hits, server.name = tls, hits, name
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def make(name, at, tls):
+        server = Server(at, tracker(folder, hits) if name == COMPANY else handler(name, folder, hits))
+        server.context, server.hits, server.name = tls, hits, name
+        return server
+
+    ports = {"https": serve_all(HTTPS, lambda name, at: make(name, at, context)),
+             "http": serve_all(HTTP, lambda name, at: make(name, at, None))}
     (folder / "ready.json").write_text(json.dumps({"dns": dns.getsockname()[1], **ports}))
     threading.Event().wait()
 
