@@ -1,5 +1,6 @@
 /* sandgate servers: does each execution server answer, and take our key? */
 #include <stdio.h>
+#include <string.h>
 
 #include "proxy/cli/cmds.h"
 #include "proxy/cli/options.h"
@@ -19,6 +20,9 @@ print_one(const json_t *s)
 	(void)printf("  %s\n", options_text(s, "code"));
 	if (!json_is_true(json_object_get(s, "ok")))
 		(void)printf("    %s\n", options_text(s, "message"));
+	if (strcmp(options_text(s, "code"), "no_secret") == 0)
+		(void)puts("    `sandgate vault put NAME` puts it there: NAME is the "
+			   "server's `key`.");
 }
 
 static void
