@@ -428,6 +428,8 @@ world_run(struct world *w)
 		loop_timer_init(&t, w->c.loop, world_tick, w);
 		loop_timer_set(&t, 1);
 		loop_run(w->c.loop);
+		/* Others stop the loop, too. */
+		loop_timer_clear(&t);
 		if (w->is_held || !world_serve(w))
 			if (i > 3)
 				break;
