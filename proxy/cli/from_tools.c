@@ -244,7 +244,7 @@ static enum status
 ask_cargo(struct finder *f)
 {
 	static const char *const version[] = { "cargo", "--version", NULL };
-	CLEANUP(buf_done) struct buf out, dir;
+	CLEANUP(buf_done) struct buf out = { 0 }, dir = { 0 };
 
 	buf_init(&out, OUT_MAX);
 	buf_init(&dir, 8192);

@@ -312,7 +312,7 @@ read_rows(const char *dir, const struct wish *w, struct replay *all)
 static int
 replay(const char *dir, const struct wish *w)
 {
-	CLEANUP(replay_done) struct replay all;
+	CLEANUP(replay_done) struct replay all = { 0 };
 	struct show s = { .wish = w, .all = &all };
 	const struct verify_place none = { 0 };
 

@@ -40,7 +40,7 @@ enum { PAGE_ARENA = 1 << 20 };
 static bool
 each_of_page(struct brain *b, unsigned states, struct buf *after, brain_each_fn fn)
 {
-	CLEANUP(arena_done) struct arena a;
+	CLEANUP(arena_done) struct arena a = { 0 };
 	struct brain_sandboxes page;
 	enum status st;
 
@@ -267,7 +267,7 @@ left(struct brain *b, const struct ask_line *line, struct ask_msg *m)
 static enum status
 keep_one(struct brain *b, const struct ask_line *line, uint64_t number, struct str id)
 {
-	CLEANUP(arena_done) struct arena a;
+	CLEANUP(arena_done) struct arena a = { 0 };
 	struct brain_ticket t = { .line = line,
 				  .number = number,
 				  .is_kept = true,

@@ -129,7 +129,7 @@ end_it(struct brain_turn *t)
 static void
 not_made(struct brain_turn *t, enum status st)
 {
-	CLEANUP(arena_done) struct arena a;
+	CLEANUP(arena_done) struct arena a = { 0 };
 	struct brain_sandbox row;
 	bool is_there;
 

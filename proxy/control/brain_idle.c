@@ -141,7 +141,7 @@ act_all(struct brain *b, const struct brain_sandboxes *found, enum brain_act wha
 static void
 expire(struct brain *b)
 {
-	CLEANUP(arena_done) struct arena a;
+	CLEANUP(arena_done) struct arena a = { 0 };
 	struct brain_sandboxes found;
 	size_t *at = &b->idle_at[BRAIN_IDLE_EXPIRED];
 
@@ -159,7 +159,7 @@ unused(struct brain *b, enum brain_idles which, uint64_t after_s, enum brain_act
 		[BRAIN_IDLE_PAUSED] = BRAIN_PAUSED,
 		[BRAIN_IDLE_SNAPSHOT] = BRAIN_SNAPSHOT,
 	};
-	CLEANUP(arena_done) struct arena a;
+	CLEANUP(arena_done) struct arena a = { 0 };
 	struct brain_sandboxes found;
 	uint64_t now = brain_now_s();
 	size_t *at = &b->idle_at[which];

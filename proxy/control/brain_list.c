@@ -134,7 +134,7 @@ static void ask_next(struct brain_turn *t);
 static void
 take_one(struct brain_turn *t, struct list_state *l, json_t *said)
 {
-	CLEANUP(arena_done) struct arena a;
+	CLEANUP(arena_done) struct arena a = { 0 };
 	struct brain_sandbox box;
 	struct str upstream = brain_json_text(said, "id");
 

@@ -89,7 +89,7 @@ time_of(const struct brain *b, const struct brain_sandbox *box)
 static enum status
 keep(struct brain_span *s, uint64_t expires_s)
 {
-	CLEANUP(arena_done) struct arena a;
+	CLEANUP(arena_done) struct arena a = { 0 };
 	struct brain *b = s->brain;
 	struct brain_sandbox box;
 	enum status st;
@@ -171,7 +171,7 @@ look(struct brain_span *s, const struct brain_sandbox *box, struct arena *a)
 void
 brain_used(struct brain *b, const struct brain_sandbox *box)
 {
-	CLEANUP(arena_done) struct arena a;
+	CLEANUP(arena_done) struct arena a = { 0 };
 	struct brain_span *s = span_of(b, box->id);
 
 	if (s == NULL || s->call != NULL || brain_now_s() < s->look_s)
@@ -184,7 +184,7 @@ brain_used(struct brain *b, const struct brain_sandbox *box)
 static void
 look_again(struct brain *b, struct str id)
 {
-	CLEANUP(arena_done) struct arena a;
+	CLEANUP(arena_done) struct arena a = { 0 };
 	struct brain_sandbox box;
 
 	arena_init(&a, RENEW_ARENA);

@@ -100,7 +100,7 @@ static enum status
 show_page(const struct brain *b, uint64_t now_s, json_t *all, struct buf *after,
 	  bool *is_over)
 {
-	CLEANUP(arena_done) struct arena a;
+	CLEANUP(arena_done) struct arena a = { 0 };
 	struct brain_sandboxes page = { 0 };
 
 	arena_init(&a, PAGE_ARENA);

@@ -13,7 +13,7 @@ static void
 answer(struct peer *p, enum ask a, uint32_t seq, const struct dial *d,
        const struct race_result *r)
 {
-	CLEANUP(buf_done) struct buf b, address;
+	CLEANUP(buf_done) struct buf b = { 0 }, address = { 0 };
 	struct str text = STR("");
 
 	buf_init(&b, 512);

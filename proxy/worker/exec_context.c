@@ -52,7 +52,7 @@ language_of(struct exec *e, struct arena *a, const struct jnode *o)
 static void
 look(struct exec *e)
 {
-	CLEANUP(arena_done) struct arena a;
+	CLEANUP(arena_done) struct arena a = { 0 };
 	const struct jnode *root = NULL;
 	size_t n = 0;
 

@@ -83,7 +83,7 @@ check_stays(struct str once)
 static void
 check_note(struct str text, struct str secret)
 {
-	CLEANUP(exec_note_done) struct exec_note n;
+	CLEANUP(exec_note_done) struct exec_note n = { 0 };
 	const struct str argv[] = { str_head(text, text.n / 2), text,
 				    str_skip(text, text.n / 2) };
 	static const uint8_t hash[EXEC_NOTE_HASH] = { 1 };

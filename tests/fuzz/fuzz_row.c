@@ -61,7 +61,7 @@ check_json(const struct row *r)
 static void
 check_text(struct str text)
 {
-	CLEANUP(buf_done) struct buf b, again;
+	CLEANUP(buf_done) struct buf b = { 0 }, again = { 0 };
 	struct row r = { .kind = ROW_DENY, .reason = ST_BAD_HOST, .turn = 7 }, got,
 		   twice;
 	size_t k = text.n / 4;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Fail on text that has no place in the project: unfinished work, hosts of registries that
-the installed tools name, absolute paths of a build machine."""
+the installed tools name, absolute paths of a build machine, and what is cleaned up at its
+end without a value at its beginning (an early return would free what nobody made)."""
 import pathlib
 import re
 import subprocess
@@ -9,6 +10,7 @@ import sys
 ROOT = pathlib.Path(sys.argv[1])
 SELF = pathlib.Path(__file__).resolve()
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|not implemented|unimplemented|for now)\b")
+UNMADE = re.compile(r"\bCLEANUP\(\w+\) [^=]*;")
 QUESTIONS = (["npm", "config", "get", "registry"], ["go", "env", "GOPROXY"],
              ["pip", "config", "get", "global.index-url"],
              ["python3", "-c", "from pip._internal.models.index import PyPI as p; "
@@ -41,6 +43,8 @@ def main():
         for number, line in enumerate(text.split("\n"), 1):
             if path.suffix in {".c", ".h", ".py", ".sh", ".def"} and UNFINISHED.search(line):
                 bad.append(f"{name}:{number}: unfinished: {line.strip()[:80]}")
+            if path.suffix in {".c", ".h"} and UNMADE.search(line):
+                bad.append(f"{name}:{number}: CLEANUP without a value: {line.strip()[:80]}")
             bad += [f"{name}:{number}: names a registry" for h in hosts if h in line]
     print("\n".join(bad) or f"no unfinished work, none of {len(hosts)} registry hosts named")
     return bool(bad)

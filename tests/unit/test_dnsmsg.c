@@ -222,7 +222,7 @@ addresses_of_the_asked_family_are_answered(void **state)
 static void
 a_refusal_says_why_if_the_query_can_hear_it(void **state)
 {
-	CLEANUP(buf_done) struct buf b, plain;
+	CLEANUP(buf_done) struct buf b = { 0 }, plain = { 0 };
 	struct dnsmsg_query q = query(&b, "evil.test", DNSMSG_A, 1232);
 	struct dnsmsg_query p = query(&plain, "evil.test", DNSMSG_A, 0);
 	struct dnsmsg_answer a = { .rcode = DNSMSG_NXDOMAIN,
@@ -243,7 +243,7 @@ a_refusal_says_why_if_the_query_can_hear_it(void **state)
 static void
 nodata_has_a_soa_and_failures_do_not(void **state)
 {
-	CLEANUP(buf_done) struct buf b, root;
+	CLEANUP(buf_done) struct buf b = { 0 }, root = { 0 };
 	struct dnsmsg_query q = query(&b, "ok.test", DNSMSG_HTTPS, 0);
 	struct dnsmsg_query dot = query(&root, "", DNSMSG_A, 0);
 	struct dnsmsg_answer a = { 0 };

@@ -198,7 +198,7 @@ a_response_shows_no_token_and_one_request_id(void **state)
 static size_t
 passing(const char *target, struct str *ret_first)
 {
-	CLEANUP(arena_done) struct arena a;
+	CLEANUP(arena_done) struct arena a = { 0 };
 	struct place_answer answer = { .fields_n = 1 };
 	struct exec_route r;
 	struct head h, to;

@@ -43,7 +43,7 @@ judge(const char *request, struct str body, struct exec_judged *j)
 static void
 expect(const char *request, const char *body, const char *text, const char *note)
 {
-	CLEANUP(exec_judged_done) struct exec_judged j;
+	CLEANUP(exec_judged_done) struct exec_judged j = { 0 };
 
 	if (judge(request, body == NULL ? (struct str){ 0 } : str_from(body), &j) !=
 	    ST_OK)
@@ -111,7 +111,7 @@ static void
 expect_levels(const struct level *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		CLEANUP(exec_judged_done) struct exec_judged j;
+		CLEANUP(exec_judged_done) struct exec_judged j = { 0 };
 		struct str body = rows[i].body == NULL ? (struct str){ 0 }
 						       : str_from(rows[i].body);
 		if (judge(rows[i].request, body, &j) != ST_OK ||
@@ -254,7 +254,7 @@ a_context_that_execd_could_read_in_another_way_is_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(bodies); i++) {
-		CLEANUP(exec_judged_done) struct exec_judged j;
+		CLEANUP(exec_judged_done) struct exec_judged j = { 0 };
 		if (judge("POST " EXECD "/code", str_from(bodies[i]), &j) !=
 		    ST_BAD_JSON)
 			fail_msg("%s", bodies[i]);
@@ -389,7 +389,7 @@ what_execd_could_read_in_another_way_is_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(bodies); i++) {
-		CLEANUP(exec_judged_done) struct exec_judged j;
+		CLEANUP(exec_judged_done) struct exec_judged j = { 0 };
 		if (judge("POST " EXECD "/command", str_from(bodies[i]), &j) !=
 		    ST_BAD_JSON)
 			fail_msg("%s", bodies[i]);
@@ -413,7 +413,7 @@ an_approval_is_for_one_route_and_one_body(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		CLEANUP(exec_judged_done) struct exec_judged j;
+		CLEANUP(exec_judged_done) struct exec_judged j = { 0 };
 		struct str body = rows[i].body == NULL ? (struct str){ 0 }
 						       : str_from(rows[i].body);
 		assert_int_equal(judge(rows[i].request, body, &j), ST_OK);
@@ -426,7 +426,7 @@ an_approval_is_for_one_route_and_one_body(void **state)
 static void
 a_text_that_is_shown_has_no_secret_and_an_end(void **state)
 {
-	CLEANUP(exec_judged_done) struct exec_judged j;
+	CLEANUP(exec_judged_done) struct exec_judged j = { 0 };
 	CLEANUP(buf_done) struct buf body = { 0 };
 
 	(void)state;

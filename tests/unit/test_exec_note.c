@@ -49,7 +49,7 @@ parts_come_in_order(void **state)
 				     .hash = some_hash,
 				     .mode = 755 };
 	const struct exec_file bare = { .path = STR("/b") };
-	CLEANUP(exec_note_done) struct exec_note n;
+	CLEANUP(exec_note_done) struct exec_note n = { 0 };
 
 	(void)state;
 	exec_note_begin(&n, STR("command.run"));
@@ -83,7 +83,7 @@ static void
 a_long_text_is_cut_and_hashed_whole(void **state)
 {
 	static char text[10000];
-	CLEANUP(exec_note_done) struct exec_note n;
+	CLEANUP(exec_note_done) struct exec_note n = { 0 };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof text; i++)
@@ -105,7 +105,7 @@ static void
 a_text_that_grows_when_written_is_cut_to_what_room_there_is(void **state)
 {
 	static char text[4096];
-	CLEANUP(exec_note_done) struct exec_note n;
+	CLEANUP(exec_note_done) struct exec_note n = { 0 };
 
 	(void)state;
 	memset(text, 1, sizeof text);
@@ -123,7 +123,7 @@ a_text_that_grows_when_written_is_cut_to_what_room_there_is(void **state)
 static void
 files_that_do_not_fit_are_counted(void **state)
 {
-	CLEANUP(exec_note_done) struct exec_note n;
+	CLEANUP(exec_note_done) struct exec_note n = { 0 };
 	struct exec_file f = { .path = STR("/some/where/in/the/tree"),
 			       .owner = STR("root:root"),
 			       .hash = some_hash };
@@ -149,7 +149,7 @@ static void
 a_list_ends_where_it_does_not_fit(void **state)
 {
 	static char text[3000];
-	CLEANUP(exec_note_done) struct exec_note n;
+	CLEANUP(exec_note_done) struct exec_note n = { 0 };
 	struct str argv[5];
 
 	(void)state;
@@ -180,7 +180,7 @@ a_note_is_whole_wherever_it_becomes_full(void **state)
 	(void)state;
 	memset(text, 'x', sizeof text);
 	for (size_t k = 0; k < 400; k++) {
-		CLEANUP(exec_note_done) struct exec_note n;
+		CLEANUP(exec_note_done) struct exec_note n = { 0 };
 		exec_note_begin(&n, STR("files.upload"));
 		exec_note_text(&n, "a", str_of(text, sizeof text));
 		exec_note_text(&n, "b", str_of(text, 3550 + k));

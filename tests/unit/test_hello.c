@@ -121,7 +121,7 @@ peek_exts(struct made *m)
 }
 
 #define MADE_M()                                                                       \
-	CLEANUP(made_done) struct made m;                                              \
+	CLEANUP(made_done) struct made m = { 0 };                                      \
 	made_init(&m);                                                                 \
 	(void)state
 

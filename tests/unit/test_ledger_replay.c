@@ -53,7 +53,7 @@ assert_rows(const struct replay_step *s, const char *numbers)
 static void
 a_beginning_and_an_end_of_one_turn_are_one_step(void **state)
 {
-	CLEANUP(replay_done) struct replay all;
+	CLEANUP(replay_done) struct replay all = { 0 };
 
 	(void)state;
 	replay_init(&all);
@@ -74,7 +74,7 @@ a_beginning_and_an_end_of_one_turn_are_one_step(void **state)
 static void
 an_approval_belongs_to_the_first_step_that_names_it(void **state)
 {
-	CLEANUP(replay_done) struct replay all;
+	CLEANUP(replay_done) struct replay all = { 0 };
 
 	(void)state;
 	replay_init(&all);
@@ -115,7 +115,7 @@ rows_are_put_in_the_order_of_time(void **state)
 		  .time_us = 10,
 		  .exec = STR("{\"op\":\"a\"}") },
 	};
-	CLEANUP(replay_done) struct replay all;
+	CLEANUP(replay_done) struct replay all = { 0 };
 
 	(void)state;
 	replay_init(&all);
@@ -131,7 +131,7 @@ rows_are_put_in_the_order_of_time(void **state)
 static void
 a_step_may_lack_its_beginning_or_its_end(void **state)
 {
-	CLEANUP(replay_done) struct replay all;
+	CLEANUP(replay_done) struct replay all = { 0 };
 
 	(void)state;
 	replay_init(&all);

@@ -42,7 +42,7 @@ put(struct buf *b, const struct row *r)
 static void
 a_row_comes_back_as_it_was(void **state)
 {
-	CLEANUP(buf_done) struct buf b, again;
+	CLEANUP(buf_done) struct buf b = { 0 }, again = { 0 };
 	struct row r = some_row(), got;
 
 	(void)state;
@@ -134,7 +134,7 @@ static void
 the_longest_fields_fit_and_say_what_is_missing(void **state)
 {
 	static char junk[100000];
-	CLEANUP(buf_done) struct buf b, again;
+	CLEANUP(buf_done) struct buf b = { 0 }, again = { 0 };
 	struct row r = some_row(), got;
 
 	(void)state;
