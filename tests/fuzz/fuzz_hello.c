@@ -66,9 +66,10 @@ need_same(const struct hello *a, const struct hello *b)
 static void
 records_do_not_matter(struct str message, size_t record)
 {
-	CLEANUP(buf_done)
-	struct buf one = { 0 },
-		   many = { 0 }, scratch1 = { 0 }, scratch2 = { 0 };
+	CLEANUP(buf_done) struct buf one = { 0 };
+	CLEANUP(buf_done) struct buf many = { 0 };
+	CLEANUP(buf_done) struct buf scratch1 = { 0 };
+	CLEANUP(buf_done) struct buf scratch2 = { 0 };
 	struct hello a, b;
 	enum status st;
 
