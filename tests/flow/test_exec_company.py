@@ -202,7 +202,7 @@ def test_no_process_of_the_gateway_has_it_in_its_environment():
 
 
 @pytest.mark.parametrize("words,env,why", [
-    (["--secret", "NOT_THERE@api.example.test"], {}, "no variable"),
+    (["--secret", "NOT_THERE@api.example.test"], {}, "no such variable"),
     (["--secret", "API_KEY"], {"API_KEY": "x"}, "NAME@HOST"),
     (["--secret", "API_KEY@10.0.0.1"], {"API_KEY": "x"}, "not a host name"),
     (["--secret", "API_KEY@a.example.test"], {"API_KEY": "two\nlines"}, "bad_secret"),

@@ -85,7 +85,7 @@ def test_a_key_is_rotated_and_revoked(gate):
 def test_what_is_no_key_is_told(gate):
     g = gate()
     for words, told in ((("add",), "--user"), (("add", "--user", "a b"), "bad_principal"),
-                        (("add", "--user", "a", "--scopes", "admin"), "bad_request"),
+                        (("add", "--user", "a", "--scopes", "admin"), "not a list of read, run"),
                         (("add", "--user", "a", "--expires", "2001-01-01T00:00:00Z"), "bad_request"),
                         (("add", "--user", "a", "--label", "x\ny"), "bad_request"),
                         (("add", "--user", "a", "--tenant", "a/b"), "bad_principal"),
