@@ -10,6 +10,11 @@
 
 #define EXEC_NO_RULE UINT32_MAX
 
+/* Where OpenSandbox keeps its parts inside of a sandbox, and where the start-up script there
+ * looks for the certificates of an authority. */
+#define EXEC_PARTS     "/opt/opensandbox"
+#define EXEC_CA_INSIDE EXEC_PARTS "/mitmproxy-ca-cert.pem"
+
 struct exec_pair {
 	struct str key, value;
 };

@@ -157,7 +157,9 @@ print_show(const struct approvals *a, const json_t *one)
 					    "scope",  "note" };
 	char space[32];
 
-	(void)printf("approval %s\n", a->id);
+	(void)a;
+	(void)printf("approval %lld\n",
+		     (long long)json_integer_value(json_object_get(one, "id")));
 	for (size_t i = 0; i < COUNT_OF(keys); i++) {
 		struct str s = member(one, keys[i]);
 		if (s.n == 0)

@@ -6,6 +6,7 @@
 #include <libpsl.h>
 
 #include "proxy/base/num.h"
+#include "proxy/io/synth.h"
 
 enum {
 	HOSTS_MAX = 100000,
@@ -225,8 +226,11 @@ learned_see(struct learned *l, const struct row *r)
 			       r->kind != ROW_REQUEST && r->kind != ROW_DNS))
 		return ST_OK;
 	struct str name = split(r->host, &port);
-	if (!is_learnable(r->reason) || !is_name(name)) {
-		put_aside(l, r);
+	/* The gateway's own pages: nothing else has this name, and no rule leads to it. */
+	bool is_ours = str_ieq(name, STR(SYNTH_PAGES_NAME));
+	if (is_ours || !is_learnable(r->reason) || !is_name(name)) {
+		if (!is_ours || row_is_refusal(r))
+			put_aside(l, r);
 		return ST_OK;
 	}
 	if (r->connector.n > 0)

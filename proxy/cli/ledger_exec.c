@@ -7,7 +7,7 @@
 #include "proxy/base/clock.h"
 #include "proxy/base/enc.h"
 
-enum { INDENT_MAX = 32 };
+enum { INDENT_MAX = 32, NUMBER_MAX = 24 };
 
 json_t *
 ledger_exec_load(struct str exec)
@@ -32,6 +32,37 @@ struct str
 ledger_exec_str(const json_t *exec, const char *key)
 {
 	return text_of(json_object_get(exec, key));
+}
+
+static struct str
+approval_of(const json_t *v, struct buf *b)
+{
+	uint64_t number = 0;
+
+	if (json_is_integer(v))
+		number = (uint64_t)json_integer_value(v);
+	else if (!enc_get_id(text_of(v), &number))
+		return text_of(v);
+	buf_init(b, NUMBER_MAX);
+	buf_putf(b, "%llu", (unsigned long long)number);
+	return str_of(b->p, b->len);
+}
+
+struct str
+ledger_exec_approval(const json_t *exec, struct buf *b)
+{
+	return approval_of(json_object_get(exec, "approval"), b);
+}
+
+/* False: no approval, or none that is named as they are. */
+static bool
+put_approval(struct buf *b, const char *key, const json_t *v)
+{
+	CLEANUP(buf_done) struct buf number = { 0 };
+	struct str s = strcmp(key, "approval") == 0 ? approval_of(v, &number) : STR("");
+
+	buf_put(b, number.len > 0 ? s : STR(""));
+	return number.len > 0;
 }
 
 void
@@ -203,7 +234,8 @@ put_asked(struct buf *b, const json_t *exec)
 		if (v == NULL)
 			continue;
 		buf_putf(b, " %s=", keys[i]);
-		put_word(b, v);
+		if (!put_approval(b, keys[i], v))
+			put_word(b, v);
 	}
 }
 
@@ -291,7 +323,7 @@ put_member(struct buf *b, const char *indent, const char *key, const json_t *v)
 		put_words(b, v);
 	else if (json_object_get(v, "bytes") != NULL)
 		put_hashed(b, v);
-	else
+	else if (!put_approval(b, key, v))
 		put_value(b, v);
 	buf_putc(b, '\n');
 }

@@ -13,6 +13,9 @@
 json_t *ledger_exec_load(struct str exec);
 /* A member that is text; "" where there is none. */
 struct str ledger_exec_str(const json_t *exec, const char *key);
+/* Which approval it names, as `approvals list` has it: control writes a number, the worker an
+ * id.  What is neither is as it stands; empty: none.  In b, or a view into exec. */
+struct str ledger_exec_approval(const json_t *exec, struct buf *b);
 
 /* In one line, escaped as in C. */
 void ledger_exec_put_shown(struct buf *b, struct str s);

@@ -2,11 +2,8 @@
 
 #include <stdlib.h>
 
-#include "proxy/base/enc.h"
 #include "proxy/base/num.h"
 #include "proxy/cli/ledger_exec.h"
-
-enum { NAME_MAX_N = 64 };
 
 void
 replay_init(struct replay *r)
@@ -61,23 +58,6 @@ row_new(uint64_t seq, const struct row *row)
 	return x;
 }
 
-/* Control writes a number, the worker an id. */
-static struct str
-approval_of(const struct replay_row *x, struct buf *b)
-{
-	const json_t *v = json_object_get(x->exec, "approval");
-	struct str text = ledger_exec_str(x->exec, "approval");
-	uint64_t id = 0;
-
-	if (json_is_integer(v))
-		id = (uint64_t)json_integer_value(v);
-	else if (!enc_get_id(text, &id))
-		return text;
-	buf_init(b, NAME_MAX_N);
-	buf_putf(b, "%llu", (unsigned long long)id);
-	return str_of(b->p, b->len);
-}
-
 static struct replay_step *
 step_new(struct replay *r)
 {
@@ -119,7 +99,7 @@ join(struct replay *r, struct replay_row *x)
 {
 	CLEANUP(buf_done) struct buf number = { 0 };
 	struct str turn = str_of(&x->r.turn, sizeof x->r.turn);
-	struct str approval = approval_of(x, &number);
+	struct str approval = ledger_exec_approval(x->exec, &number);
 	struct replay_step *s = find(r, x, turn, approval);
 
 	if (s == NULL)

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "conf/exec.h"
 #include "proxy/base/clock.h"
 #include "proxy/cli/admin.h"
 #include "proxy/cli/args.h"
@@ -45,6 +46,14 @@ static bool
 say(const char *what)
 {
 	(void)fprintf(stderr, "sandgate sidecar: %s\n", what);
+	return false;
+}
+
+/* What the system refused, in its words. */
+static bool
+say_errno(const char *what)
+{
+	(void)fprintf(stderr, "sandgate sidecar: %s: %s\n", what, strerror(errno));
 	return false;
 }
 
@@ -86,12 +95,17 @@ write_config(const struct sidecar *s)
 
 	buf_init(&b, TEXT_MAX);
 	sidecar_put_config(&b, s);
-	if (buf_finish(&b, &text) != ST_OK)
-		return say("no memory");
-	(void)mkdir(SIDECAR_DIR, 0755);
+	if (buf_finish(&b, &text) != ST_OK) {
+		(void)fprintf(stderr,
+			      "sandgate sidecar: no configuration can be made: %s\n",
+			      status_words(b.st)->sentence);
+		return false;
+	}
+	if (mkdir(SIDECAR_DIR, 0755) < 0 && errno != EEXIST)
+		return say_errno(SIDECAR_DIR " can't be made");
 	(void)unlink(SIDECAR_CONFIG);
 	return trust_write(SIDECAR_CONFIG, text) == ST_OK ||
-	       say(SIDECAR_CONFIG " can't be written");
+	       say_errno(SIDECAR_CONFIG " can't be written");
 }
 
 /* The gateway's process. */
@@ -120,16 +134,15 @@ start(struct life *l)
 	if (where_exe("sandgate-super", &exe) != ST_OK)
 		return say("sandgate-super is not installed");
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return say("no pipe");
+		return say_errno("no pipe to hear from the gateway by");
 	l->gateway = fork();
 	if (l->gateway == 0)
 		become_gateway(l, buf_cstr(&exe), ends[1]);
+	bool is_begun = l->gateway > 0 || say_errno("no process for the gateway");
 	(void)close(ends[1]);
 	l->ready = ends[0];
-	if (l->gateway > 0)
-		return true;
-	l->gateway = 0;
-	return say("no process");
+	l->gateway = is_begun ? l->gateway : 0;
+	return is_begun;
 }
 
 /* Any child; most are not ours but were left to us. */
@@ -193,22 +206,31 @@ stop(struct life *l)
 
 /* The folder is the sandbox's as well, and may hold what it left there. */
 static bool
+write_ca(const char *pem)
+{
+	static const char made[] = EXEC_CA_INSIDE ".new";
+
+	(void)unlink(made);
+	return (trust_write(made, str_from(pem)) == ST_OK &&
+		rename(made, EXEC_CA_INSIDE) == 0) ||
+	       say_errno(EXEC_CA_INSIDE " can't be written");
+}
+
+static bool
 publish_ca(void)
 {
 	const struct admin_wish wish = { .method = "GET", .path = "/v1/ca/export" };
 	struct admin_reply reply;
-	bool ok = false;
 
 	if (admin_call(&where, &wish, &reply) != ST_OK)
 		return false;
 	const char *pem = json_string_value(json_object_get(reply.body, "pem"));
-	if (reply.http == 200 && pem != NULL) {
-		(void)unlink(SIDECAR_CA ".new");
-		ok = trust_write(SIDECAR_CA ".new", str_from(pem)) == ST_OK &&
-		     rename(SIDECAR_CA ".new", SIDECAR_CA) == 0;
-	}
+	bool is_told = reply.http == 200 && pem != NULL;
+	if (!is_told)
+		admin_print_refusal(&reply);
+	bool ok = is_told && write_ca(pem);
 	json_decref(reply.body);
-	return ok || say(SIDECAR_CA " can't be written");
+	return ok;
 }
 
 static json_t *

@@ -19,8 +19,6 @@
 #define SIDECAR_DIR    "/etc/sandgate"
 #define SIDECAR_CONFIG SIDECAR_DIR "/sidecar.yaml"
 #define SIDECAR_STATE  "/var/lib/sandgate"
-/* Where the sandbox's start-up script looks for it. */
-#define SIDECAR_CA "/opt/opensandbox/mitmproxy-ca-cert.pem"
 
 enum {
 	SIDECAR_MARK = 0x5347,

@@ -60,7 +60,7 @@ is_label(struct str s)
 }
 
 static enum status
-read_scopes(const struct admin_conn *a, unsigned *ret_scopes)
+read_scopes(const struct admin_conn *a, unsigned *ret_scopes, struct str *ret_why)
 {
 	const json_t *j = json_object_get(a->request, "scopes");
 
@@ -68,29 +68,59 @@ read_scopes(const struct admin_conn *a, unsigned *ret_scopes)
 		*ret_scopes = SCOPE_ALL;
 		return ST_OK;
 	}
-	return scopes_read(api_text(a, "scopes"), ret_scopes) ? ST_OK : ST_BAD_REQUEST;
+	if (scopes_read(api_text(a, "scopes"), ret_scopes))
+		return ST_OK;
+	*ret_why = STR("scopes: of read, run, files and egress");
+	return ST_BAD_REQUEST;
 }
 
-static bool
-is_name_or_none(struct str s)
+/* Whose it is; the first must be said. */
+static enum status
+check_names(const struct key_row *k, struct str *ret_why)
 {
-	return s.n == 0 || principal_is_name(s);
+#define NAME_RULE ": 1 to 128 letters, digits and -_.@+:|=~"
+	_Static_assert(PRINCIPAL_NAME_MAX == 128, "what people are told");
+	const struct {
+		struct str name, why;
+	} all[] = { { k->user, STR("user" NAME_RULE) },
+		    { k->agent, STR("agent" NAME_RULE) },
+		    { k->tenant, STR("tenant" NAME_RULE) } };
+#undef NAME_RULE
+
+	for (size_t i = 0; i < COUNT_OF(all); i++) {
+		if (principal_is_name(all[i].name) || (i > 0 && all[i].name.n == 0))
+			continue;
+		*ret_why = all[i].why;
+		return ST_BAD_PRINCIPAL;
+	}
+	return ST_OK;
 }
 
 /* When a new one ends, in seconds since 1970; 0: never. */
 static enum status
-read_expires(const struct admin_conn *a, uint64_t *ret_s)
+read_expires(const struct admin_conn *a, uint64_t *ret_s, struct str *ret_why)
 {
 	uint64_t s;
 
-	if (!api_number(a, "expires", INT64_MAX, &s) || (s > 0 && s <= keys_now_s()))
+	if (!api_number(a, "expires", INT64_MAX, &s) || (s > 0 && s <= keys_now_s())) {
+		*ret_why = STR("expires: a time to come");
 		return ST_BAD_REQUEST;
+	}
 	*ret_s = s;
 	return ST_OK;
 }
 
 static enum status
-read_row(const struct admin_conn *a, struct key_row *ret_k)
+check_id(struct str id, struct str *ret_why)
+{
+	if (str_is_name(id))
+		return ST_OK;
+	*ret_why = STR("an id of a key is what `keys list` has");
+	return ST_BAD_REQUEST;
+}
+
+static enum status
+read_row(const struct admin_conn *a, struct key_row *ret_k, struct str *ret_why)
 {
 	const json_t *delegate = json_object_get(a->request, "may_delegate");
 	struct key_row k = { .tenant = api_text(a, "tenant"),
@@ -99,17 +129,19 @@ read_row(const struct admin_conn *a, struct key_row *ret_k)
 			     .label = api_text(a, "label"),
 			     .may_delegate = json_is_true(delegate),
 			     .created_s = keys_now_s() };
-	enum status st = read_scopes(a, &k.scopes);
+	enum status st = read_scopes(a, &k.scopes, ret_why);
 
 	if (st == ST_OK)
-		st = read_expires(a, &k.expires_s);
+		st = read_expires(a, &k.expires_s, ret_why);
 	if (st == ST_OK && (delegate != NULL && !json_is_boolean(delegate)))
 		st = ST_BAD_REQUEST;
-	if (st == ST_OK && (!principal_is_name(k.user) || !is_name_or_none(k.agent) ||
-			    !is_name_or_none(k.tenant)))
-		st = ST_BAD_PRINCIPAL;
-	if (st == ST_OK && !is_label(k.label))
+	if (st == ST_OK)
+		st = check_names(&k, ret_why);
+	if (st == ST_OK && !is_label(k.label)) {
+		_Static_assert(KEY_LABEL_MAX == 200, "what people are told");
+		*ret_why = STR("label: 200 bytes at most, without control characters");
 		st = ST_BAD_REQUEST;
+	}
 	if (st == ST_OK)
 		*ret_k = k;
 	return st;
@@ -141,11 +173,11 @@ tell_key(struct admin_conn *a, struct made *m)
 }
 
 static enum status
-api_add(struct admin_conn *a)
+api_add(struct admin_conn *a, struct str *ret_why)
 {
 	struct key_row k;
 	struct made m;
-	enum status st = read_row(a, &k);
+	enum status st = read_row(a, &k, ret_why);
 
 	if (st == ST_OK)
 		st = make(&m);
@@ -161,16 +193,19 @@ api_add(struct admin_conn *a)
 }
 
 static enum status
-api_rotate(struct admin_conn *a)
+api_rotate(struct admin_conn *a, struct str *ret_why)
 {
 	struct key_rotation r = { .id = api_text(a, "name"), .now_s = keys_now_s() };
 	char old_id[STR_NAME_MAX + 1] = "";
 	struct made m;
-	enum status st = read_expires(a, &r.expires_s);
+	enum status st = read_expires(a, &r.expires_s, ret_why);
 
-	if (st == ST_OK &&
-	    (!str_is_name(r.id) || !api_number(a, "seconds", GRACE_MAX_S, &r.grace_s)))
+	if (st == ST_OK)
+		st = check_id(r.id, ret_why);
+	if (st == ST_OK && !api_number(a, "seconds", GRACE_MAX_S, &r.grace_s)) {
+		*ret_why = STR("grace: 90 days at most");
 		st = ST_BAD_REQUEST;
+	}
 	if (st == ST_OK)
 		st = make(&m);
 	if (st != ST_OK)
@@ -186,10 +221,10 @@ api_rotate(struct admin_conn *a)
 }
 
 static enum status
-api_revoke(struct admin_conn *a)
+api_revoke(struct admin_conn *a, struct str *ret_why)
 {
 	struct str id = api_text(a, "name");
-	enum status st = str_is_name(id) ? ST_OK : ST_BAD_REQUEST;
+	enum status st = check_id(id, ret_why);
 
 	if (st == ST_OK)
 		st = key_store_revoke(&a->control->keys->store, id, keys_now_s());
@@ -234,12 +269,13 @@ list_one(void *ctx, const struct key_row *k)
 }
 
 static enum status
-api_list(struct admin_conn *a)
+api_list(struct admin_conn *a, struct str *ret_why)
 {
 	struct keys *k = a->control->keys;
 	struct listing l = { .n = 0 };
 	uint64_t after;
 
+	(void)ret_why;
 	if (!api_number(a, "after", INT64_MAX, &after))
 		return ST_BAD_REQUEST;
 	keys_write_used(k);
@@ -263,7 +299,8 @@ api_list(struct admin_conn *a)
 static const struct {
 	const char *word; /* of api.def */
 	bool tells_key;
-	enum status (*fn)(struct admin_conn *a); /* ST_OK: has answered */
+	/* ST_OK: has answered; else *ret_why may say more */
+	enum status (*fn)(struct admin_conn *a, struct str *ret_why);
 } acts[] = {
 	{ "keys/add", true, api_add },
 	{ "keys/rotate", true, api_rotate },
@@ -275,6 +312,7 @@ void
 api_keys(struct admin_conn *a)
 {
 	enum status st = ST_NOT_FOUND;
+	struct str why = STR("");
 
 	for (size_t i = 0; i < COUNT_OF(acts); i++) {
 		if (strcmp(a->word, acts[i].word) != 0)
@@ -284,9 +322,9 @@ api_keys(struct admin_conn *a)
 		else if (acts[i].tells_key && !a->control->admin_is_unix)
 			st = ST_NEEDS_SOCKET;
 		else
-			st = a->request == NULL ? ST_BAD_REQUEST : acts[i].fn(a);
+			st = a->request == NULL ? ST_BAD_REQUEST : acts[i].fn(a, &why);
 		break;
 	}
 	if (st != ST_OK)
-		api_refuse(a, st, STR(""));
+		api_refuse(a, st, why);
 }

@@ -56,7 +56,7 @@ add_ca(const struct image *im, struct str server, json_t *body)
 		json_array_append_new(
 			volumes,
 			json_pack("{s:s, s:s, s:b, s:{s:o}}", "name", REQUEST_CA_VOLUME,
-				  "mountPath", REQUEST_CA_MOUNT, "readOnly", 1, "host",
+				  "mountPath", EXEC_CA_INSIDE, "readOnly", 1, "host",
 				  "path", json_stringn(path.p, path.n))) == 0 &&
 		json_object_set(body, "env", env) == 0 &&
 		json_object_set(body, "volumes", volumes) == 0;

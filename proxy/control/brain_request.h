@@ -24,10 +24,8 @@ enum {
 	REQUEST_SHAPE = 64, /* hex digits */
 };
 
-/* Where OpenSandbox keeps its parts inside of a sandbox, and looks for an authority. */
-#define REQUEST_PARTS     "/opt/opensandbox"
-#define REQUEST_CA_MOUNT  REQUEST_PARTS "/mitmproxy-ca-cert.pem"
-#define REQUEST_CA_VOLUME "sandgate-ca" /* no caller's */
+/* By which our authority is mounted at EXEC_CA_INSIDE: no caller's name. */
+#define REQUEST_CA_VOLUME "sandgate-ca"
 
 struct request {
 	json_t *body; /* for a server: without metadata, networkPolicy, credentialProxy */

@@ -134,7 +134,7 @@ put_mount(struct buf *b, const json_t *volume, enum exec_volume *ret_kind)
 static bool
 covers_parts(struct str where)
 {
-	struct str parts = STR(REQUEST_PARTS);
+	struct str parts = STR(EXEC_PARTS);
 	struct str shorter = where.n < parts.n ? where : parts;
 	struct str longer = where.n < parts.n ? parts : where;
 
@@ -158,7 +158,7 @@ read_volume(const struct image *im, struct request *r, const json_t *volume,
 				      "or a path in it isn't plain");
 	if (covers_parts(where) || str_eq(brain_string(json_object_get(volume, "name")),
 					  STR(REQUEST_CA_VOLUME))) {
-		buf_put(why, STR("a volume at " REQUEST_PARTS ", below or above it, or "
+		buf_put(why, STR("a volume at " EXEC_PARTS ", below or above it, or "
 				 "with the name " REQUEST_CA_VOLUME " isn't allowed"));
 		return ST_EXEC_REFUSED;
 	}

@@ -244,7 +244,7 @@ def test_a_wider_scope_lets_the_same_text_pass_until_it_is_revoked(world):
     for command, more in (("echo danger two", fields), ("echo danger one", {"X-Sandgate-Session": "s2"}), ("echo danger one", {})):
         thread, got = w.hold(command, **more)
         held, = w.pending()
-        assert f"approval {padded(held['id'])}\n" in w.says("carol", "show", padded(held["id"]))
+        assert f"approval {held['id']}\n" in w.says("carol", "show", padded(held["id"]))
         w.says("bob", "deny", padded(held["id"]).upper())
         thread.join(20)
         assert "said no" in refusal(got[0]), (command, more)

@@ -19,7 +19,7 @@ import threading
 
 import pytest
 
-from conftest import end_server, wait_for
+from conftest import BIN, end_server, wait_for
 from dns_gate import AAAA, A, Answer, query
 from test_tunnel import Origin, echo, read_refusal
 
@@ -442,3 +442,14 @@ def test_a_pinned_address_is_worth_nothing_on_another_port(gate, net, origin, ba
     finally:
         net.boxes["one"].ip(f"addr del {SOURCES['two'][family]}/{bits} dev eth0")
         net.boxes["two"].ip(f"-{family} addr add {SOURCES['two'][family]}/{bits} dev eth0" + (" nodad" if family == 6 else ""))
+
+
+@pytest.mark.parametrize("etc, told", [
+    ("mount -t tmpfs -o ro none /etc", "/etc/sandgate can't be made: Read-only file system"),
+    ("mount -t tmpfs none /etc && mkdir /etc/sandgate && mount -o remount,ro /etc",
+     "/etc/sandgate/sidecar.yaml can't be written: Read-only file system")])
+def test_a_sidecar_tells_what_the_system_refused(etc, told):
+    """The first process of namespaces of its own, as in a container."""
+    done = subprocess.run(["unshare", "-mnpf", "--mount-proc", "sh", "-c", f"{etc} && exec {BIN}/sandgate sidecar"],
+                          env={**os.environ, "OPENSANDBOX_EGRESS_TOKEN": "t"}, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (1, "") and f"sandgate sidecar: {told}\n" in done.stderr, done

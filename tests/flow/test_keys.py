@@ -84,13 +84,16 @@ def test_a_key_is_rotated_and_revoked(gate):
 
 def test_what_is_no_key_is_told(gate):
     g = gate()
-    for words, told in ((("add",), "--user"), (("add", "--user", "a b"), "bad_principal"),
+    for words, told in ((("add",), "--user"), (("add", "--user", "al ice"), "user: 1 to 128 letters, digits and -_.@+:|=~"),
+                        (("add", "--user", "a" * 129), "user: 1 to 128 letters"),
+                        (("add", "--user", "a", "--agent", "b/c"), "agent: 1 to 128 letters"),
                         (("add", "--user", "a", "--scopes", "admin"), "not a list of read, run"),
-                        (("add", "--user", "a", "--expires", "2001-01-01T00:00:00Z"), "bad_request"),
-                        (("add", "--user", "a", "--label", "x\ny"), "bad_request"),
-                        (("add", "--user", "a", "--tenant", "a/b"), "bad_principal"),
+                        (("add", "--user", "a", "--expires", "2001-01-01T00:00:00Z"), "expires: a time to come"),
+                        (("add", "--user", "a", "--label", "x\ny"), "label: 200 bytes"),
+                        (("add", "--user", "a", "--tenant", "a/b"), "tenant: 1 to 128 letters"),
                         (("list", "--user", "a"), "add"), (("revoke",), "usage"), (("burn", "x"), "burn"),
-                        (("revoke", "x", "--grace", "1h"), "rotate"), (("rotate", "../x"), "bad_request")):
+                        (("revoke", "x", "--grace", "1h"), "rotate"), (("rotate", "../x"), "what `keys list` has"),
+                        (("rotate", "key-0", "--grace", "100d"), "grace: 90 days"), (("revoke", "../x"), "what `keys list` has")):
         done = g.cli("keys", *words)
         assert done.returncode != 0 and told in done.stderr, (words, done.stderr)
     assert listed(g) == {}

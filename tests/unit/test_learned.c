@@ -48,6 +48,30 @@ hosts_with_the_same_ports_share_a_rule_and_siblings_become_a_pattern(void **stat
 }
 
 static void
+the_gateway_s_own_name_is_in_no_rule(void **state)
+{
+	CLEANUP(learned_done) struct learned l = { 0 };
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	(void)state;
+	learned_init(&l);
+	buf_init(&b, 65536);
+	see(&l, ROW_DNS, ST_OK, "sandgate.internal");
+	see(&l, ROW_REQUEST, ST_OK, "sandgate.internal:80");
+	see(&l, ROW_DENY, ST_DENIED, "Sandgate.internal:443");
+	see(&l, ROW_DENY, ST_DENIED, "one.sandgate.internal:443");
+	learned_put(&l, STR("demo"), true, &b);
+	assert_string_equal(
+		buf_cstr(&b),
+		"# Refused for a reason that no rule of names changes:\n"
+		"#   \"Sandgate.internal:443\" denied_by_policy\n"
+		"policies:\n"
+		"  \"learned-demo\":\n"
+		"    allow:\n"
+		"      - {hosts: [\"one.sandgate.internal\"], ports: [443]}\n");
+}
+
+static void
 what_went_through_a_connector_needs_the_connector_and_no_rule(void **state)
 {
 	CLEANUP(learned_done) struct learned l = { 0 };
@@ -208,6 +232,7 @@ main(void)
 			what_went_through_a_connector_needs_the_connector_and_no_rule),
 		cmocka_unit_test(
 			what_a_connector_refused_is_told_with_it_and_is_no_rule),
+		cmocka_unit_test(the_gateway_s_own_name_is_in_no_rule),
 		cmocka_unit_test(no_pattern_ever_covers_a_public_suffix),
 		cmocka_unit_test(what_no_rule_should_allow_is_told_and_not_allowed),
 		cmocka_unit_test(

@@ -154,7 +154,8 @@ nothing_that_ran_moves_the_cursor(void **state)
 		"\\u00e9\\\\\",\"argv\":[\"x\",\"a "
 		"b\",\"\"],\"files\":[{\"path\":\"/a\","
 		"\"bytes\":3,\"sha256\":\"ab\",\"mode\":755}],\"stdout\":{\"bytes\":9,"
-		"\"sha256\":\"cd\"},\"k\\ney\":[1,null]}";
+		"\"sha256\":\"cd\"},\"k\\ney\":[1,null],"
+		"\"approval\":\"0000000000010\"}";
 	CLEANUP(buf_done) struct buf b = { 0 };
 	json_t *v = ledger_exec_load(str_from(exec));
 
@@ -167,7 +168,8 @@ nothing_that_ran_moves_the_cursor(void **state)
 			    "  argv x 'a b' ''\n"
 			    "  files\n    /a  3 bytes, sha256 ab, mode 755\n"
 			    "  stdout 9 bytes, sha256 cd\n"
-			    "  k\\ney 1 null\n");
+			    "  k\\ney 1 null\n"
+			    "  approval 32\n");
 	json_decref(v);
 }
 
@@ -184,6 +186,10 @@ a_row_is_one_line(void **state)
 				       "{\"op\":\"command.run\",\"argv\":[\"ls\","
 				       "\"-l\\n\"],\"exit\":-1,\"stdout\":{\"bytes\":"
 				       "4},\"approval\":3,\"by\":\"bob\"}") };
+	const struct row named = { .id = 2,
+				   .kind = ROW_EXEC,
+				   .exec = STR("{\"op\":\"b\",\"approval\":"
+					       "\"000000000000z\"}") };
 	const struct row broken = { .kind = ROW_DENY,
 				    .reason = ST_DENIED,
 				    .exec = STR("{\n") };
@@ -196,6 +202,11 @@ a_row_is_one_line(void **state)
 			    "1970-01-01T00:00:00.000000Z 0000000000001 al\\x1bice/- "
 			    "sb-1 command.run ended ok ls '-l\\n' exit=-1 ms=12 "
 			    "stdout=4 down=9 approval=3 by=bob\n");
+	buf_clear(&b);
+	ledger_exec_put_line(&b, &named);
+	assert_string_equal(buf_cstr(&b),
+			    "1970-01-01T00:00:00.000000Z 0000000000002 -/- - b allowed "
+			    "ok approval=31\n");
 	buf_clear(&b);
 	ledger_exec_put_line(&b, &broken);
 	assert_string_equal(buf_cstr(&b),
