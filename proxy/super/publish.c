@@ -31,22 +31,25 @@ static bool
 is_certificates(struct str text)
 {
 	bool is_inside = false;
+	size_t lines = 0; /* since the last edge */
 
 	if (text.n == 0 || text.n > TEXT_MAX || text.p[text.n - 1] != '\n')
 		return false;
 	for (struct str rest = str_head(text, text.n - 1); rest.p != NULL;) {
 		struct str line = str_cut(&rest, '\n');
-		struct str edge = is_inside ? STR("-----END CERTIFICATE-----")
-					    : STR("-----BEGIN CERTIFICATE-----");
+		bool is_edge =
+			str_eq(line, is_inside ? STR("-----END CERTIFICATE-----")
+					       : STR("-----BEGIN CERTIFICATE-----"));
 
-		if (str_eq(line, edge))
-			is_inside = !is_inside;
-		else if (!is_inside || !is_base64(line))
+		if (is_edge ? is_inside && lines == 0 : !is_inside || !is_base64(line))
 			return false;
+		is_inside = is_inside != is_edge;
+		lines = is_edge ? 0 : lines + 1;
 	}
 	return !is_inside;
 }
 
+/* A place in no folder is none, whatever made the image. */
 static bool
 is_of_policy(const struct image *im, struct str path)
 {
@@ -54,7 +57,8 @@ is_of_policy(const struct image *im, struct str path)
 	const struct image_exec_server *of = image_exec_servers(im, &n);
 
 	for (size_t i = 0; i < n; i++)
-		if (path.n > 0 && str_eq(image_str(im, of[i].ca_file), path))
+		if (str_starts(path, STR("/")) &&
+		    str_eq(image_str(im, of[i].ca_file), path))
 			return true;
 	return false;
 }
