@@ -1,6 +1,7 @@
 """What a sandbox beside a sidecar can do: tries it and prints what came of it as JSON.
 
-usage: inside.py GOOD SINK SINK6
+usage: inside.py all GOOD SINK SINK6
+       inside.py again GOOD DNS PORTS     PORTS: {"udp": from which the gateway asked, "tcp": ... fetched}
 """
 import json
 import os
@@ -20,8 +21,13 @@ def tried(what, *args):
         return f"error {why.errno or why}"
 
 
-def get(address, port, host, path):
-    with socket.create_connection((address, port), 10) as s:
+def get(address, port, host, path, source=0):
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as s:
+        s.settimeout(10)
+        if source:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the gateway's may still wait for stray packets
+            s.bind(("0.0.0.0", source))
+        s.connect((address, port))
         s.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
         answer = b""
         while more := s.recv(65536):
@@ -29,9 +35,11 @@ def get(address, port, host, path):
     return answer.decode(errors="replace")
 
 
-def name(address, host):
+def name(address, host, source=0):
     """The response code and the number of answers."""
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as s:
+        if source:
+            s.bind(("0.0.0.0", source))
         s.settimeout(5)
         s.connect((address, 53))
         s.send(b"\0\7\1\0\0\1\0\0\0\0\0\0" + encode_name(host) + b"\0\1\0\1")
@@ -53,7 +61,6 @@ def bound(address, port):
     return "sent"
 
 
-
 def raw(kind, *args):
     socket.socket(kind, *args).close()
     return "made"
@@ -63,7 +70,7 @@ def flush():
     return subprocess.run(["nft", "flush", "ruleset"], capture_output=True, check=False).returncode
 
 
-def main(good, sink, sink6):
+def everything(good, sink, sink6):
     print(json.dumps({
         "allowed": tried(get, good, 80, "mirror.example.com", "/debian/x"),
         "path": tried(get, good, 80, "mirror.example.com", "/other"),
@@ -84,5 +91,12 @@ def main(good, sink, sink6):
     }))
 
 
+def again(good, dns, ports):
+    """To where the gateway was, from where it came."""
+    ports = json.loads(ports)
+    print(json.dumps({"udp": [tried(name, dns, "again.evil.example.org", p) for p in ports["udp"]],
+                      "tcp": [tried(get, good, 80, "mirror.example.com", "/other", p) for p in ports["tcp"]]}))
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    {"all": everything, "again": again}[sys.argv[1]](*sys.argv[2:])

@@ -46,6 +46,9 @@ def test_a_sandbox_beside_a_sidecar_reaches_what_its_policy_says_and_nothing_els
         assert got["flush"] != 0
         assert "sent" not in got["udp"]
         assert "sent" not in got["bound"], "a packet for loopback left by eth0"
+        again = got["again"]
+        assert again["udp"] and all(said == "error 1" for said in again["udp"]), "what the gateway began is not the sandbox's to go on with"
+        assert again["tcp"] and all("denied_path" in said for said in again["tcp"]), again
     assert seen["sink"] == []
     assert {name.lower() for name in seen["asked"]} == {"mirror.example.com"}
     assert {row["sandbox"] for row in seen["rows"] if row["kind"] == "deny"} == {"pod"}

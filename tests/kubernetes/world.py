@@ -19,7 +19,7 @@ GOOD, SINK, SINK6 = "93.184.216.34", "8.8.8.8", "2620:fe::fe"
 
 class World:
     def __init__(self):
-        self.got = []
+        self.got, self.fetched = [], []
 
     def go(self):
         for words in (f"addr add {DNS}/32 dev eth1", f"addr add {GOOD}/32 dev eth1", f"addr add {SINK}/32 dev eth1",
@@ -35,7 +35,8 @@ class World:
         return "ready"
 
     def seen(self):
-        return {"sink": self.got, "asked": [q.name for q in self.dns.queries]}
+        ports = {"udp": [q.source[1] for q in self.dns.queries if q.transport == "udp"], "tcp": self.fetched}
+        return {"sink": self.got, "asked": [q.name for q in self.dns.queries], "ports": ports}
 
     def sink(self, address, port):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -56,10 +57,13 @@ class World:
 
     def answer(self, listener):
         while True:
-            c, _ = listener.accept()
+            c, peer = listener.accept()
+            self.fetched.append(peer[1])
             with c:
                 c.recv(4096)
+                c.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)  # closed by us, so the gateway's port is free again
                 c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nfine")
+                c.shutdown(socket.SHUT_WR)
 
 
 if __name__ == "__main__":
