@@ -336,6 +336,45 @@ check_servers(struct build *b, const struct node *root)
 			       "these servers");
 }
 
+/* One server with a docker network in front of which the gateway stands. */
+static void
+check_network(struct build *b, const struct node *network, bool has_policy,
+	      bool has_docker)
+{
+	if (!has_policy)
+		report_warning(b->report, network->at,
+			       "sandboxes on this network reach nothing: exec.policy "
+			       "names no policy");
+	if (!has_docker)
+		report_warning(b->report, network->at,
+			       "nothing is pinned here: without exec.docker a "
+			       "sandbox's address is its server's word, and another "
+			       "sandbox may send under it");
+}
+
+static void
+check_networks(struct build *b, const struct node *root)
+{
+	const struct node *servers = node_get(root, STR("servers"));
+	const struct node *docker = b->option_nodes[OPT_EXEC_DOCKER];
+	bool has_docker = docker != NULL && docker->text.n > 0, has_network = false;
+	bool has_policy = node_get(node_get(root, STR("exec")), STR("policy")) != NULL;
+
+	if (servers == NULL || servers->kind != NODE_LIST)
+		return;
+	for (const struct node *s = servers->first; s != NULL; s = s->next) {
+		const struct node *network = node_get(s, STR("network"));
+		if (network == NULL)
+			continue;
+		has_network = true;
+		check_network(b, network, has_policy, has_docker);
+	}
+	if (has_docker && !has_network)
+		report_warning(b->report, docker->at,
+			       "none of `servers` has a `network`: docker is asked "
+			       "nothing, and nothing is pinned");
+}
+
 /* Only what was written is doubted: of a short max_timeout the other follows. */
 static void
 check_times(struct build *b)
@@ -362,5 +401,6 @@ build_exec(struct build *b, const struct node *root)
 	if (exec != NULL && exec->kind == NODE_MAP)
 		read_lists(b, exec);
 	check_servers(b, root);
+	check_networks(b, root);
 	check_times(b);
 }

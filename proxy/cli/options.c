@@ -46,6 +46,13 @@ int
 options_show(int argc, char **argv, const struct admin_wish *wish,
 	     void (*print)(const json_t *body))
 {
+	return options_judge(argc, argv, wish, print, NULL);
+}
+
+int
+options_judge(int argc, char **argv, const struct admin_wish *wish,
+	      void (*print)(const json_t *body), bool (*is_well)(const json_t *body))
+{
 	struct admin_reply reply;
 	struct options o;
 	bool ok;
@@ -61,6 +68,7 @@ options_show(int argc, char **argv, const struct admin_wish *wish,
 		(void)json_dumpf(reply.body, stdout, JSON_INDENT(2)), (void)puts("");
 	else
 		print(reply.body);
+	ok = ok && (is_well == NULL || is_well(reply.body));
 	json_decref(reply.body);
 	return ok ? 0 : 1;
 }

@@ -1,9 +1,37 @@
-/* sandgate servers: does each execution server answer, and take our key? */
+/* sandgate servers: does each execution server answer, and take our key, and have the sandboxes
+ * on its network a way out?  Exit code: 1 when one doesn't. */
 #include <stdio.h>
 #include <string.h>
 
 #include "proxy/cli/cmds.h"
 #include "proxy/cli/options.h"
+
+static json_int_t
+unbound(const json_t *s)
+{
+	return json_integer_value(json_object_get(s, "unbound"));
+}
+
+/* Its docker network, whose name no check of the configuration can know. */
+static void
+print_network(const json_t *s)
+{
+	bool is_pinned = json_is_true(json_object_get(s, "pinned"));
+
+	if (json_object_get(s, "network") == NULL)
+		return;
+	(void)printf("    network %s: %s\n", options_text(s, "network"),
+		     is_pinned ? "bridge ports, MACs and addresses are pinned"
+			       : "its server says the addresses, and nothing is "
+				 "pinned: exec.docker isn't set");
+	if (unbound(s) == 0)
+		return;
+	(void)printf("    %lld sandboxes on it have no way out: %s\n", unbound(s),
+		     options_text(s, "unbound_code"));
+	(void)printf("    The log names them. Where it is all of them: is `%s` what "
+		     "`docker network ls` calls it?\n",
+		     options_text(s, "network"));
+}
 
 static void
 print_one(const json_t *s)
@@ -23,6 +51,21 @@ print_one(const json_t *s)
 	if (strcmp(options_text(s, "code"), "no_secret") == 0)
 		(void)puts("    `sandgate vault put NAME` puts it there: NAME is the "
 			   "server's `key`.");
+	print_network(s);
+}
+
+static bool
+is_well(const json_t *all)
+{
+	const json_t *s;
+	size_t i;
+
+	json_array_foreach(json_object_get(all, "servers"), i, s)
+	{
+		if (!json_is_true(json_object_get(s, "ok")) || unbound(s) > 0)
+			return false;
+	}
+	return true;
 }
 
 static void
@@ -41,5 +84,5 @@ cmd_servers(int argc, char **argv)
 {
 	struct admin_wish wish = { .method = "GET", .path = "/v1/servers" };
 
-	return options_show(argc, argv, &wish, print);
+	return options_judge(argc, argv, &wish, print, is_well);
 }

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proxy/control/brain.h"
 #include "proxy/control/brain_json.h"
 #include "proxy/control/brain_policy.h"
+#include "proxy/control/brain_server.h"
 #include "proxy/control/enroll.h"
 #include "proxy/control/pin.h"
 
@@ -44,9 +44,11 @@ bind_end(struct brain_bind *x, enum status st)
 	struct brain *b = x->brain;
 	struct list *link;
 
-	if (st != ST_OK)
+	if (st != ST_OK) {
 		log_error(&b->control->role.log, "%.*s has no way out: %s",
 			  STR_ARG(x->box.id), status_code(st));
+		brain_server_unbound(b, x->box.server, st);
+	}
 	(void)map_take(&b->binds, x->box.id);
 	while ((link = list_pop(&x->waits)) != NULL) {
 		struct brain_wait *w = LIST_OF(link, struct brain_wait, link);
@@ -299,6 +301,8 @@ brain_bind(struct brain *b, struct str id, struct brain_wait *wait)
 			st = map_put(&b->binds, id, x);
 		if (st == ST_OK)
 			st = pin_is_on(b->control) ? locate(x) : inspect(x);
+		if (st != ST_OK && st != ST_END && x->box.server.n > 0)
+			brain_server_unbound(b, x->box.server, st);
 		if (st != ST_OK) {
 			(void)map_take(&b->binds, id);
 			bind_free(x);
@@ -371,6 +375,13 @@ brain_rebind_given(struct brain *b, const struct brain_sandbox *box, struct str 
 		brain_rebind(b, box->id, wish);
 	json_decref(wish);
 	return st;
+}
+
+bool
+brain_is_unbound(const struct brain *b, const struct brain_sandbox *box)
+{
+	return box->owner.user.n > 0 && networked(b, box->server) != NULL &&
+	       !is_bound(b, box->id) && map_get(&b->binds, box->id) == NULL;
 }
 
 /* Those that should be known and aren't: super is another one, or something failed. */

@@ -1,10 +1,13 @@
-/* The execution servers: does each answer, and take our key?  Asked at once, all together. */
+/* The execution servers: does each answer, and take our key?  Asked at once, all together.
+ * And is what runs on their networks known by its addresses? */
 #include <stdlib.h>
 #include <string.h>
 
 #include "conf/exec.h"
 #include "conf/policy.h"
+#include "proxy/control/brain_server.h"
 #include "proxy/control/call.h"
+#include "proxy/control/pin.h"
 
 enum { CALL_MS = 5000, LOOK_MAX = 64 * 1024 };
 
@@ -29,6 +32,28 @@ struct servers_look {
 
 /* The answer. */
 
+/* By what the configuration says now: a server may be gone from it. */
+static void
+add_network(const struct server_look *s, json_t *to)
+{
+	const struct control *c = s->all->control;
+	const struct image *im = c->role.image;
+	const struct image_exec_server *of = image_exec_server_by_name(im, s->name);
+	struct str name = of == NULL ? STR("") : image_str(im, of->network);
+	enum status st = ST_OK;
+	size_t n;
+
+	if (name.n == 0 || c->brain == NULL)
+		return;
+	n = brain_server_unbound_n(c->brain, s->name, &st);
+	(void)json_object_set_new(to, "network", json_stringn(name.p, name.n));
+	(void)json_object_set_new(to, "pinned", json_boolean(pin_is_on(c)));
+	(void)json_object_set_new(to, "unbound", json_integer((json_int_t)n));
+	if (n > 0)
+		(void)json_object_set_new(to, "unbound_code",
+					  json_string(status_code(st)));
+}
+
 static json_t *
 describe(const struct server_look *s)
 {
@@ -41,6 +66,7 @@ describe(const struct server_look *s)
 
 	if (s->sandboxes >= 0)
 		(void)json_object_set_new(j, "sandboxes", json_integer(s->sandboxes));
+	add_network(s, j);
 	return j;
 }
 
@@ -49,6 +75,8 @@ finish(struct servers_look *all)
 {
 	json_t *list = json_array();
 
+	if (all->control->brain != NULL)
+		brain_servers_count(all->control->brain);
 	for (size_t i = 0; i < all->n; i++)
 		(void)json_array_append_new(list, describe(&all->of[i]));
 	admin_answer(all->conn, 200, json_pack("{s:o}", "servers", list));

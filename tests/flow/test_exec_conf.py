@@ -75,6 +75,27 @@ exec: {placement: [{tier: high}], warm: [{}], jwt: [{}], volumes: [x], policy: p
         assert text in done.stderr, (text, done.stderr)
 
 
+@pytest.mark.parametrize("network, policy, docker, warned", [
+    ("sg", "p", "/run/docker.sock", []), (None, "p", None, []),
+    ("sg", "p", None, [":4:92: warning: nothing is pinned here: without exec.docker"]),
+    ("sg", "p", "''", [":4:92: warning: nothing is pinned here: without exec.docker"]),
+    (None, "p", "/run/docker.sock", [":5:16: warning: none of `servers` has a `network`"]),
+    ("sg", None, "/run/docker.sock", [":4:92: warning: sandboxes on this network reach nothing: exec.policy"]),
+])
+def test_what_is_not_pinned_is_a_warning(tmp_path, network, policy, docker, warned):
+    """A network of docker's without its socket, and the other way round."""
+    own = f", network: {network}" if network else ""
+    more = ", ".join(f"{k}: {v}" for k, v in (("docker", docker), ("policy", policy)) if v)
+    done = check(written(tmp_path, f"""policies: {{p: {{allow: []}}}}
+listeners: [{{name: e, kind: opensandbox, address: "127.0.0.1:8090"}}]
+servers:
+  - {{name: one, url: "http://127.0.0.1:8080", key: k, endpoints: ["127.0.0.0/8"]{own}}}
+exec: {{{more}}}
+"""))
+    assert done.returncode == 0 and done.stderr.count("warning: ") == len(warned), done.stderr
+    assert all(text in done.stderr for text in warned), done.stderr
+
+
 @pytest.fixture(scope="module")
 def schema():
     jsonschema, yaml = pytest.importorskip("jsonschema"), pytest.importorskip("yaml")

@@ -1,4 +1,5 @@
 """`sandgate servers`: control asks each execution server through its connector (CALL), whole."""
+import http.client
 import json
 import os
 import pathlib
@@ -10,7 +11,7 @@ import time
 
 import pytest
 
-from conftest import wait_for
+from conftest import free_port, wait_for
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "opensandbox"))
 from fake_server import FakeServer  # noqa: E402
@@ -75,7 +76,38 @@ def put(g, name, key):
 
 
 def look(g):
-    return {s["name"]: s for s in json.loads(g.cli("servers", "--json", check=True).stdout)["servers"]}
+    """What is told of each; it exits with 1 where one isn't well."""
+    done = g.cli("servers", "--json")
+    found = {s["name"]: s for s in json.loads(done.stdout)["servers"]}
+    assert done.returncode == (0 if all(s["ok"] and not s.get("unbound") for s in found.values()) else 1), done
+    return found
+
+
+class Front:
+    """A gateway that serves a user of its own before one server."""
+
+    def __init__(self, gate, url, server=(), **more):
+        self.g = gate({"policies": {"none": {"allow": []}}, "sandboxes": [], "exec": {"policy": "none"},
+                       "servers": [{"name": "standard", "url": url, "key": "opensandbox/standard", "endpoints": ["127.0.0.0/8"],
+                                    **dict(server)}], **more}, listeners=("exec",))
+        put(self.g, "standard", KEY)
+        self.key = self.g.cli("keys", "add", "--user", "alice", "--quiet", check=True).stdout.strip()
+
+    def call(self, method, path, body=None):
+        link = http.client.HTTPConnection(*self.g.exec, timeout=60)
+        try:
+            link.request(method, path, body and json.dumps(body),
+                         {"OPEN-SANDBOX-API-KEY": self.key, "Content-Type": "application/json"})
+            return link.getresponse().status
+        finally:
+            link.close()
+
+    def create(self):
+        return self.call("POST", "/v1/sandboxes", {"image": {"uri": "sg/base:local"}, "entrypoint": ["tail", "-f", "/dev/null"],
+                                                   "timeout": 600, "resourceLimits": {"cpu": "1", "memory": "256Mi"}})
+
+    def said(self, what):
+        return [line for line in self.g.text_of_log().splitlines() if what in line]
 
 
 def test_servers_that_answer_are_ok_and_say_how_many_sandboxes(gate, fake):
@@ -160,7 +192,7 @@ def test_the_key_is_in_nothing_that_operators_see(gate):
     bad = Raw(behind_health(echo))
     g = start(gate, {"bad": (bad.url, {})})
     put(g, "bad", KEY)
-    assert KEY not in g.cli("servers", "--json", check=True).stdout
+    assert KEY not in g.cli("servers", "--json").stdout
     assert KEY not in g.text_of_log()
     assert "said our credential back" in g.text_of_log()
     assert KEY not in json.dumps(g.rows())
@@ -232,3 +264,63 @@ def test_a_reload_brings_servers_and_takes_them_away(gate, fake):
 def test_without_servers_there_are_none(gate):
     g = gate({"policies": {"none": {"allow": []}}, "sandboxes": []})
     assert look(g) == {}
+
+
+def test_the_exit_code_says_whether_all_are_well(gate, fake):
+    with socket.create_server(("127.0.0.1", 0)) as dead:
+        nobody = "http://127.0.0.1:%d" % dead.getsockname()[1]
+    g = start(gate, {"standard": (fake.url, {}), "dead": (nobody, {})})
+    put(g, "standard", KEY)
+    put(g, "dead", KEY)
+    for words in ((), ("--json",)):
+        done = g.cli("servers", *words)
+        assert done.returncode == 1 and done.stderr == "" and "connect_refused" in done.stdout, done
+    g.reload({"policies": {"none": {"allow": []}}, "sandboxes": [], "servers": [
+        {"name": "standard", "url": fake.url, "key": "opensandbox/standard", "endpoints": ["127.0.0.0/8"]}]})
+    assert g.cli("servers").returncode == 0
+
+
+def test_the_log_says_once_that_a_server_is_down_and_once_that_it_is_up_again(gate):
+    port = free_port()
+    f = Front(gate, f"http://127.0.0.1:{port}")
+    down, up = "execution server standard is down: connect_refused: ", "execution server standard is up again"
+    for _ in range(3):
+        assert f.create() == 503
+    assert len(f.said(down)) == 1 and not f.said(up)
+    server = FakeServer(key=KEY, port=port, gateway=True)
+    try:
+        for _ in range(3):
+            assert f.create() == 202
+        assert len(f.said(down)) == len(f.said(up)) == 1
+    finally:
+        server.close()
+    for _ in range(3):  # again within the minute: the log has been told enough
+        f.create()
+    assert len(f.said(down)) == len(f.said(up)) == 1
+
+
+def test_the_log_says_that_a_server_refuses_the_key(gate):
+    server = FakeServer(key="another-key-77c1")
+    f = Front(gate, server.url)
+    try:
+        assert f.create() == 503
+        assert len(f.said("execution server standard is down: server_key_refused: ")) == 1
+    finally:
+        server.close()
+
+
+def test_a_network_that_no_sandbox_is_found_on_is_told(gate, fake):
+    """Its name can't be known before: a server tells no address of it."""
+    f = Front(gate, fake.url, {"network": "boxez"})
+    assert (look(f.g)["standard"]["network"], look(f.g)["standard"]["unbound"]) == ("boxez", 0)
+    for _ in range(2):
+        assert f.create() == 202
+    found = look(f.g)["standard"]
+    assert (found["ok"], found["pinned"], found["unbound"], found["unbound_code"]) == (True, False, 2, "upstream_bad_response")
+    text = f.g.cli("servers").stdout
+    assert "network boxez: " in text and "exec.docker isn't set" in text and "docker network ls" in text
+    assert "2 sandboxes on it have no way out: upstream_bad_response" in text
+    f.create()
+    ident = json.loads(f.g.cli("sandboxes", "--json", check=True).stdout)["executions"][0]["id"]
+    assert f.call("DELETE", f"/v1/sandboxes/{ident}") == 204
+    assert look(f.g)["standard"]["unbound"] == 2

@@ -1,6 +1,9 @@
 /* What is said of execution servers and `exec` in a configuration. */
 #include "tests/unit/exec_text.h"
 
+/* Behind a server with a network: all that belongs to it. */
+#define PINNED "policies: {p: {allow: []}}\nexec: {docker: /d.sock, policy: p}\n"
+
 static const struct told rows[] = {
 	{ SERVERS(ONE STRONG), "" },
 	{ "listeners: [{name: e, kind: opensandbox, address: '0.0.0.0:18080', plain: "
@@ -13,27 +16,36 @@ static const struct told rows[] = {
 	{ "listeners: [{name: e, kind: dns, address: '127.0.0.1:53', sandbox: box}]\n",
 	  "t.yaml:1:59: sandbox and token_sha256 are for opensandbox listeners\n" },
 	{ SERVER("url: 'https://os.test:8443', key: k, tier: high, endpoints: "
-		 "[10.0.0.0/8], addresses: [10.1.0.0/16], network: boxes, weight: 3"),
+		 "[10.0.0.0/8], addresses: [10.1.0.0/16], network: boxes, weight: 3")
+		  PINNED,
 	  "" },
 	{ SERVER("url: 'http://os.test:8080', plain: true, key: k, endpoints: "
 		 "[10.0.0.0/8]"),
 	  "" },
 	{ SERVER("url: 'http://127.0.0.1', key: k, endpoints: [127.0.0.1], network: b, "
-		 "ca_file: /var/lib/x/ca.pem"),
+		 "ca_file: /var/lib/x/ca.pem") PINNED,
 	  "" },
 	{ SERVER("url: 'http://127.0.0.1', key: k, endpoints: [127.0.0.1], "
 		 "ca_file: /var/lib/x/ca.pem"),
 	  "t.yaml:3:83: `ca_file` is of a server whose sandboxes the gateway stands "
 	  "before: it needs `network`\n" },
 	{ SERVER("url: 'http://127.0.0.1', key: k, endpoints: [127.0.0.1], network: b, "
-		 "ca_file: '/a:/etc'"),
+		 "ca_file: '/a:/etc'") PINNED,
 	  "t.yaml:3:95: " CA_FILE },
 	{ SERVER("url: 'http://127.0.0.1', key: k, endpoints: [127.0.0.1], network: b, "
-		 "ca_file: /a/../etc/ca.pem"),
+		 "ca_file: /a/../etc/ca.pem") PINNED,
 	  "t.yaml:3:95: " CA_FILE },
 	{ SERVER("url: 'http://127.0.0.1', key: k, endpoints: [127.0.0.1], network: b, "
-		 "ca_file: ca.pem"),
+		 "ca_file: ca.pem") PINNED,
 	  "t.yaml:3:95: " CA_FILE },
+	{ SERVER(LOCAL ", network: b") "policies: {p: {allow: []}}\nexec: {policy: "
+				       "p}\n",
+	  "t.yaml:3:95: warning: nothing is pinned here: without exec.docker a "
+	  "sandbox's address is its server's word, and another sandbox may send under "
+	  "it\n" },
+	{ EXEC("docker: /d.sock"),
+	  "t.yaml:4:16: warning: none of `servers` has a `network`: docker is asked "
+	  "nothing, and nothing is pinned\n" },
 	{ SERVER("url: 'http://[::1]:8080', key: k, endpoints: ['::1']"), "" },
 	{ SERVER("url: 'http://os.test:8080', key: k, endpoints: [10.0.0.0/8]"),
 	  "t.yaml:3:22: the server's key would travel readable; write https://, "
