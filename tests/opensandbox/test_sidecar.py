@@ -342,11 +342,15 @@ def pids(world, name, executable):
 
 
 def test_it_ends_with_its_sandbox_and_without_it_nothing_gets_out(world):
-    # A role that dies is started again, and knows the sandbox.
+    # A role that dies is started again, and knows the sandbox; what root wrote into the file that both share is not read.
+    assert world.run("plain", "cp /etc/resolv.conf /tmp/ && truncate -s 1T /etc/resolv.conf")[0] == 0
     for executable in ("sandgate-control", "sandgate-dialer"):
         os.kill(pids(world, "plain", executable)[0], 9)
     real_stack.wait("ready again", lambda: world.api("plain", "/healthz")[0] == 200, 30)
-    real_stack.wait("reached again", lambda: world.run("plain", "curl -sS -m 8 http://ok.example.test/")[0] == 0, 30)
+    by_name = f"curl -sS -m 8 --resolve ok.example.test:80:{SECOND} http://ok.example.test/"
+    real_stack.wait("reached again", lambda: '"host"' in world.run("plain", by_name)[1], 30)
+    assert world.run("plain", "cat /tmp/resolv.conf >/etc/resolv.conf")[0] == 0
+    assert world.run("plain", "curl -sS -m 8 http://ok.example.test/")[0] == 0
     assert world.sdk.must("policy", "plain") == ["deny", ALLOWED]
     token = world.sdk.must("endpoint", "plain", 18080)[1]["OPENSANDBOX-EGRESS-AUTH"]
     own = world.inspect("plain", "{{.NetworkSettings.IPAddress}}")
