@@ -58,10 +58,10 @@ a_request_that_takes_long_renews_again_and_again(void **state)
 	free(id);
 }
 
+/* A server that answers so to the first renewal is not asked for each request. */
 static void
-a_server_that_does_not_renew_is_asked_later_again(void **state)
+renewed_once(struct world *w, uint16_t http, const char *says)
 {
-	struct world *w = *state;
 	char *id = world_create(w, ALICE);
 	struct place_wish wish = wish_of(ALICE, EXEC_OP_PING, id, "");
 	uint64_t soon = brain_now_s() + 100;
@@ -72,8 +72,8 @@ a_server_that_does_not_renew_is_asked_later_again(void **state)
 	brain_span_forget(w->c.brain, str_from(id));
 	backdate(w, "expires_s", id, soon);
 	calls = w->calls_n;
-	w->http = 501;
-	w->says = "{\"code\":\"X\",\"message\":\"y\"}";
+	w->http = http;
+	w->says = says;
 	for (int i = 0; i < 5; i++)
 		world_left(w, world_ask(w, wish)->ticket);
 	assert_int_equal(w->calls_n, calls + 1);
@@ -81,28 +81,17 @@ a_server_that_does_not_renew_is_asked_later_again(void **state)
 	free(id);
 }
 
+static void
+a_server_that_does_not_renew_is_asked_later_again(void **state)
+{
+	renewed_once(*state, 501, "{\"code\":\"X\",\"message\":\"y\"}");
+}
+
 /* It says that it did, each time. */
 static void
 a_server_that_gives_no_time_is_asked_later_again(void **state)
 {
-	struct world *w = *state;
-	char *id = world_create(w, ALICE);
-	struct place_wish wish = wish_of(ALICE, EXEC_OP_PING, id, "");
-	uint64_t soon = brain_now_s() + 100;
-	size_t calls;
-
-	wish.port = 44772;
-	world_left(w, world_ask(w, wish)->ticket);
-	brain_span_forget(w->c.brain, str_from(id));
-	backdate(w, "expires_s", id, soon);
-	calls = w->calls_n;
-	w->http = 200;
-	w->says = "{\"expiresAt\":\"2001-01-01T00:00:00Z\"}";
-	for (int i = 0; i < 5; i++)
-		world_left(w, world_ask(w, wish)->ticket);
-	assert_int_equal(w->calls_n, calls + 1);
-	assert_int_equal(end_of(w, id), soon);
-	free(id);
+	renewed_once(*state, 200, "{\"expiresAt\":\"2001-01-01T00:00:00Z\"}");
 }
 
 static void
@@ -350,49 +339,6 @@ an_id_that_comes_twice_is_nobodys_end(void **state)
 	free(id);
 }
 
-/* Whole pages of what was not used for long. */
-static void
-plant_unused(struct world *w, int n)
-{
-	static const char *const texts[] = {
-		"WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE"
-		" i < ?1) INSERT INTO owned SELECT CAST('one' AS BLOB),"
-		" CAST('u-' || i AS BLOB), x'62', x'61', 1 FROM x",
-		"WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE"
-		" i < ?1) INSERT INTO sandboxes(id, server, upstream, tenant, user,"
-		" agent, session, task, on_behalf_of, tier, state, reuse, reuse_key,"
-		" shape, created_s, expires_s, used_s, request)"
-		" SELECT CAST(printf('sb-%026d', i) AS BLOB), CAST('one' AS BLOB),"
-		" CAST('u-' || i AS BLOB), x'62', x'61', x'', x'', x'', x'', 0, 2, 0,"
-		" x'', x'00', 1, 0, ?2 + i, x'' FROM x",
-	};
-
-	for (size_t i = 0; i < COUNT_OF(texts); i++) {
-		CLEANUP(sql_done) sqlite3_stmt *q = NULL;
-
-		assert_int_equal(sql_prepare(brain_store_db(w->bench.s), texts[i], &q),
-				 ST_OK);
-		sql_u64(q, 1, (uint64_t)n);
-		if (i == 1)
-			sql_u64(q, 2, brain_now_s() - 2000);
-		assert_int_equal(sql_run(q), ST_OK);
-	}
-}
-
-static void
-what_cannot_sleep_does_not_keep_others_awake(void **state)
-{
-	struct world *w = *state;
-
-	plant_unused(w, 260);
-	w->http = 501;
-	w->says = "{\"code\":\"X\",\"message\":\"y\"}";
-	for (int i = 0; i < 40; i++)
-		look(w);
-	/* Each was tried, and none again at once. */
-	assert_int_equal(w->calls_n, 260);
-}
-
 static void
 a_create_that_failed_is_tried_anew_by_the_same_key(void **state)
 {
@@ -422,54 +368,6 @@ a_create_that_failed_is_tried_anew_by_the_same_key(void **state)
 	f = world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_LIST, "", ""));
 	assert_null(strstr(f->body, "\"Failed\""));
 	assert_non_null(strstr(f->body, id));
-}
-
-/* Of more than one page of rows. */
-static void
-all_servers_of_ones_own_are_found(void **state)
-{
-	struct world *w = *state;
-	const struct brain_owner o = { STR("b"), STR("a") };
-	const struct brain_owner other = { STR("b"), STR("c") };
-	struct str names[4];
-	size_t n = 9;
-
-	plant_unused(w, 260);
-	assert_int_equal(
-		sql_exec(brain_store_db(w->bench.s),
-			 "INSERT INTO owned VALUES(x'74', x'75', x'62', x'61', "
-			 "1); UPDATE sandboxes SET server = x'74', upstream = "
-			 "x'75' WHERE upstream = CAST('u-260' AS BLOB)"),
-		ST_OK);
-	assert_int_equal(brain_store_servers(w->bench.s, &o, &w->bench.a, names, 4, &n),
-			 ST_OK);
-	assert_int_equal(n, 2);
-	assert_true(str_eq(names[0], STR("one")) && str_eq(names[1], STR("t")));
-	assert_int_equal(
-		brain_store_servers(w->bench.s, &other, &w->bench.a, names, 4, &n),
-		ST_OK);
-	assert_int_equal(n, 0);
-}
-
-static void
-a_server_that_says_one_sandbox_often_spoils_no_list(void **state)
-{
-	struct world *w = *state;
-	CLEANUP(buf_done) struct buf says = { 0 };
-	char *id = world_create(w, ALICE);
-	struct fake_answer *f;
-
-	buf_init(&says, 1 << 22);
-	buf_put(&says, STR("{\"items\":["));
-	for (int i = 0; i < 60000; i++)
-		buf_putf(&says, "{\"id\":\"%s\"},", w->boxes[0].id);
-	buf_put(&says, STR("{}],\"pagination\":{\"hasNextPage\":true}}"));
-	w->http = 200;
-	w->says = buf_cstr(&says);
-	f = world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_LIST, "", ""));
-	assert_int_equal(f->a.kind, PLACE_ANSWER);
-	assert_int_equal(f->a.http, 200);
-	free(id);
 }
 
 static json_int_t
@@ -523,10 +421,7 @@ main(void)
 		WITH_WORLD(tokens_that_wait_for_keys_leave_room_for_who_is_known),
 		WITH_WORLD(an_answer_of_before_changes_nothing),
 		WITH_WORLD(the_earlier_end_is_told),
-		WITH_WORLD(what_cannot_sleep_does_not_keep_others_awake),
 		WITH_WORLD(a_create_that_failed_is_tried_anew_by_the_same_key),
-		WITH_WORLD(all_servers_of_ones_own_are_found),
-		WITH_WORLD(a_server_that_says_one_sandbox_often_spoils_no_list),
 		WITH_WORLD(what_it_costs_is_counted_of_what_is_gone_too),
 		WITH_WORLD(an_id_that_comes_twice_is_nobodys_end),
 	};
