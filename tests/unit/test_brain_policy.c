@@ -25,15 +25,7 @@ static const char config[] =
 static int
 image_up(void **state)
 {
-	*state = make_image(config);
-	return 0;
-}
-
-static int
-image_down(void **state)
-{
-	image_close(*state);
-	return 0;
+	return make_image_up(state, config);
 }
 
 static json_t *
@@ -209,5 +201,5 @@ main(void)
 			an_operators_policy_is_told_by_names_and_nothing_finer),
 	};
 
-	return cmocka_run_group_tests(tests, image_up, image_down);
+	return cmocka_run_group_tests(tests, image_up, make_image_down);
 }

@@ -30,15 +30,7 @@ static const char config[] =
 static int
 image_up(void **state)
 {
-	*state = make_image(config);
-	return 0;
-}
-
-static int
-image_down(void **state)
-{
-	image_close(*state);
-	return 0;
+	return make_image_up(state, config);
 }
 
 static enum status
@@ -458,5 +450,5 @@ main(void)
 		cmocka_unit_test(a_shape_is_all_that_makes_two_differ),
 	};
 
-	return cmocka_run_group_tests(tests, image_up, image_down);
+	return cmocka_run_group_tests(tests, image_up, make_image_down);
 }

@@ -5,17 +5,13 @@
 
 #include "conf/policy.h"
 
-/* A file and all that is said of it.  "" means not a word. */
-struct row {
-	const char *text, *messages;
-};
-
 /* Without one there is a warning of that. */
 #define RESOLVER "resolver: {servers: [192.0.2.1]}\n"
 #define P        "policies:\n  p:\n    allow:\n"
 #define R        P "      - "
 
-static const struct row rows[] = {
+/* "" means not a word. */
+static const struct told rows[] = {
 	{ "workers: 2\n", "" },
 	{ "", "t.yaml:1:1: the file is empty\n" },
 	{ "# nothing\n", "t.yaml:1:1: the file is empty\n" },
@@ -286,19 +282,7 @@ static void
 every_fault_is_told_with_its_place_in_one_go(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		CLEANUP(buf_done) struct buf b = { 0 };
-		buf_init(&b, 65536);
-		enum status st = make_messages(rows[i].text, &b);
-		const char *got = buf_cstr(&b);
-		assert_non_null(got);
-		if (strcmp(got, rows[i].messages) != 0)
-			(void)fprintf(stderr, "row %zu\n%s", i, rows[i].text);
-		assert_string_equal(got, rows[i].messages);
-		bool is_refused = strstr(got, "t.yaml") != NULL &&
-				  strstr(got, ": warning: ") == NULL;
-		assert_true(!is_refused || st == ST_BAD_CONFIG);
-	}
+	assert_told(rows, COUNT_OF(rows));
 }
 
 static const char all_values[] =
