@@ -8,6 +8,16 @@
 
 #include "proxy/cli/gateway_rules.c"
 
+static const char *
+text_of(const struct gateway_rules *r, struct buf *b)
+{
+	buf_init(b, 16384);
+	gateway_put_rules(b, r);
+	const char *text = buf_cstr(b);
+	assert_non_null(text);
+	return text;
+}
+
 static void
 a_pin_is_port_mac_and_address_and_nothing_else(void **state)
 {
@@ -41,10 +51,7 @@ all_that_is_not_redirected_is_dropped_in_both_directions(void **state)
 	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
-	buf_init(&b, 16384);
-	gateway_put_rules(&b, &r);
-	const char *text = buf_cstr(&b);
-	assert_non_null(text);
+	const char *text = text_of(&r, &b);
 	assert_non_null(
 		strstr(text, "iifname \"br0\" meta l4proto tcp redirect to :15001"));
 	assert_non_null(strstr(text, "iifname \"br0\" counter drop"));
@@ -60,10 +67,7 @@ rules_that_are_loaded_twice_let_pass_what_is_pinned(void **state)
 	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
-	buf_init(&b, 16384);
-	gateway_put_rules(&b, &r);
-	const char *text = buf_cstr(&b);
-	assert_non_null(text);
+	const char *text = text_of(&r, &b);
 	const char *judged = strstr(text, "iifname \"br0\" meta mark !=");
 	assert_non_null(judged);
 	const char *chain = strstr(judged, "chain unmark");
@@ -81,10 +85,8 @@ pinned_neighbours_exchange_no_frames(void **state)
 	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
-	buf_init(&b, 16384);
 	assert_true(gateway_pin_parse(STR("veth0,aa:bb:cc:dd:ee:ff,10.0.0.2"), &pin));
-	gateway_put_rules(&b, &r);
-	const char *text = buf_cstr(&b), *between = strstr(text, "chain between");
+	const char *text = text_of(&r, &b), *between = strstr(text, "chain between");
 	assert_non_null(between);
 	assert_non_null(strstr(between, "iifname \"veth0\" counter drop"));
 	assert_non_null(strstr(between, "oifname \"veth0\" counter drop"));
@@ -98,13 +100,12 @@ a_port_may_have_an_address_of_each_family(void **state)
 	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
-	buf_init(&b, 16384);
 	assert_true(
 		gateway_pin_parse(STR("veth0,aa:bb:cc:dd:ee:ff,10.0.0.2"), &pins[0]));
 	assert_true(
 		gateway_pin_parse(STR("veth0,aa:bb:cc:dd:ee:ff,fd00::2"), &pins[1]));
-	gateway_put_rules(&b, &r);
-	const char *text = buf_cstr(&b), *drop = strstr(text, "iifname \"veth0\" drop");
+	const char *text = text_of(&r, &b),
+		   *drop = strstr(text, "iifname \"veth0\" drop");
 	const char *six =
 		strstr(text, "ether saddr aa:bb:cc:dd:ee:ff ip6 saddr fd00::2 "
 			     "accept");
@@ -120,10 +121,8 @@ frames_that_no_bridge_passes_on_bring_nothing(void **state)
 	CLEANUP(buf_done) struct buf b = { 0 };
 
 	(void)state;
-	buf_init(&b, 16384);
-	gateway_put_rules(&b, &r);
-	const char *arp = strstr(buf_cstr(&b), "table arp"),
-		   *inet = strstr(buf_cstr(&b), "table inet");
+	const char *text = text_of(&r, &b), *arp = strstr(text, "table arp"),
+		   *inet = strstr(text, "table inet");
 	assert_non_null(arp);
 	assert_non_null(inet);
 	assert_non_null(strstr(arp, "01:80:c2:00:00:00 counter drop"));
