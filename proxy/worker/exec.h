@@ -52,6 +52,10 @@ bool exec_is_streaming(const struct turn *t);
 
 /* There is another control: it is told what the one before gave routes for. */
 void exec_keep(struct worker *w);
+/* A ticket of the control that there is now is over. */
+void exec_left(struct worker *w, uint64_t ticket);
+/* With each tick: control is told what has ended, as far as it couldn't be told at once. */
+void exec_pay(struct worker *w);
 
 void exec_tick(struct turn *t);
 /* In place of turn_refuse(). */

@@ -90,7 +90,6 @@ routed(struct exec *e)
 	const struct image *im = t->c->w->role.image;
 	enum status st;
 
-	e->is_ticket_open = true;
 	list_append(&t->c->w->routed, &e->link);
 	st = take_route(e);
 	if (st == ST_OK)
@@ -119,6 +118,7 @@ answered(struct exec *e, struct ask_msg *m)
 		return;
 	}
 	t->x.detail = e->placed.words;
+	e->is_ticket_open = e->placed.kind == PLACE_ROUTE;
 	switch (e->placed.kind) {
 	case PLACE_REFUSE:
 		turn_refuse(t, e->placed.st);
@@ -139,6 +139,9 @@ on_placed(void *ctx, enum status st, struct ask_msg *m)
 	struct turn *t = e->t;
 
 	e->seq = 0;
+	/* Until an answer says that there is none: one that can't be read, or comes too late,
+	 * may have had a ticket. */
+	e->is_ticket_open = true;
 	if (st == ST_OK)
 		answered(e, m);
 	else
@@ -251,65 +254,6 @@ exec_place(struct exec *e)
 		turn_refuse(t, st);
 	else
 		e->line = w->control;
-}
-
-/* Nobody waits for it, or what it gave is over. */
-void
-exec_leave(struct exec *e)
-{
-	struct worker *w = e->t->c->w;
-	CLEANUP(buf_done) struct buf b = { 0 };
-	bool is_owed = e->seq != 0 || e->is_ticket_open;
-
-	/* A line that was lost has told us, and control has forgotten its tickets. */
-	if (e->seq != 0)
-		ask_cancel(e->line, e->seq);
-	e->seq = 0;
-	e->is_ticket_open = false;
-	list_remove(&e->link);
-	if (!is_owed || w->control == NULL || w->control != e->line)
-		return;
-	buf_init(&b, 8);
-	buf_put_u64(&b, e->ticket);
-	if (b.st == ST_OK)
-		(void)!ask_tell(w->control, ASK_LEFT, str_of(b.p, b.len), NULL, 0);
-}
-
-/* As many as one message holds; true: there are more. */
-static bool
-keep_some(struct worker *w, struct buf *b)
-{
-	list_each (it, &w->routed) {
-		struct exec *e = LIST_OF(it, struct exec, link);
-
-		/* What still waits for a word of the other one is refused in a moment. */
-		if (e->line == w->control || e->seq != 0)
-			continue;
-		if (ask_rule(ASK_KEPT)->size - b->len < 8 + 2 + e->placed.sandbox.n)
-			return true;
-		buf_put_u64(b, e->ticket);
-		wire_put_str(b, e->placed.sandbox);
-		e->line = w->control;
-	}
-	return false;
-}
-
-void
-exec_keep(struct worker *w)
-{
-	bool has_more = true;
-
-	while (has_more) {
-		CLEANUP(buf_done) struct buf b = { 0 };
-		struct str body;
-
-		buf_init(&b, ask_rule(ASK_KEPT)->size);
-		has_more = keep_some(w, &b);
-		if (b.len > 0 &&
-		    (buf_finish(&b, &body) != ST_OK ||
-		     ask_tell(w->control, ASK_KEPT, body, NULL, 0) != ST_OK))
-			log_error(&w->role.log, "control isn't told what is held");
-	}
 }
 
 enum status

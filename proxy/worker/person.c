@@ -6,6 +6,7 @@
 #include "conf/risk.h"
 #include "proxy/base/enc.h"
 #include "proxy/io/place.h"
+#include "proxy/worker/exec.h"
 
 enum { HOLD_MAX = 8192, WORDS_MAX = 256 };
 
@@ -113,15 +114,12 @@ void
 person_forget(struct exchange *x)
 {
 	struct person *p = x->person;
-	CLEANUP(buf_done) struct buf b = { 0 };
 
 	/* A line that was lost has told us; so it lives. */
 	if (p->seq != 0) {
 		ask_cancel(p->line, p->seq);
-		buf_init(&b, 8);
-		buf_put_u64(&b, p->ticket);
-		if (b.st == ST_OK)
-			(void)!ask_tell(p->line, ASK_LEFT, str_of(b.p, b.len), NULL, 0);
+		if (p->line == p->w->control)
+			exec_left(p->w, p->ticket);
 	}
 	x->person = NULL;
 	x->approval = STR("");

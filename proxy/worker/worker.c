@@ -55,6 +55,7 @@ on_tick(void *ctx)
 			c->owner->tick(c);
 	}
 	pool_tick(w->pool, loop_now_ms(w->loop));
+	exec_pay(w);
 	if (w->quiet < QUIET_TICKS)
 		loop_timer_set(&w->tick, TICK_MS);
 }
@@ -369,6 +370,7 @@ worker_init(struct worker *w, struct role_hooks *hooks)
 	list_init(&w->conns);
 	list_init(&w->lane_lines);
 	list_init(&w->routed);
+	buf_init(&w->owed, WORKER_OWED);
 	limits_init(&w->limits);
 	w->space = malloc(WORKER_SPACE);
 	st = w->space == NULL ? ST_NOMEM : loop_new(&w->loop);
@@ -414,6 +416,7 @@ worker_done(struct worker *w)
 	ask_line_free(w->ledger);
 	ask_line_free(w->keeper);
 	lane_lines_free(w);
+	buf_done(&w->owed);
 	pool_free(w->pool);
 	mint_free(w->mint);
 	tls_roots_done(&w->roots);

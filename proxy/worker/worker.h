@@ -5,6 +5,7 @@
  * this one struct.  It holds no secret and can reach nothing by itself: descriptors to
  * the outside come from the dialer, rows go into the ring.
  */
+#include "proxy/base/buf.h"
 #include "proxy/base/list.h"
 #include "proxy/flow/front.h"
 #include "proxy/flow/leg.h"
@@ -20,6 +21,7 @@ enum {
 	WORKER_SPACE = 128 * 1024,
 	WORKER_STREAMS = 100,         /* of one HTTP/2 connection, at once */
 	WORKER_WINDOW = WORKER_SPACE, /* of each */
+	WORKER_OWED = 1024 * 1024,    /* octets of tickets */
 	WORKER_HEADS = 224 * 1024,    /* h2: of a client's requests, see h2_limits */
 };
 
@@ -36,7 +38,8 @@ struct worker {
 	struct ask_rate rejoin; /* how often super is asked for another of those */
 	uint64_t tickets;       /* of requests to control, the last one */
 	struct list routed;     /* struct exec: those with an open ticket */
-	size_t exec_gathered;   /* bytes of their bodies that are held */
+	struct buf owed;      /* tickets that are over, which control isn't told yet */
+	size_t exec_gathered; /* bytes of their bodies that are held */
 	struct limits limits;
 	struct pool *pool;
 	struct synth *synth;
