@@ -57,6 +57,15 @@ add(struct pty_line *l, char c)
 		l->text[l->n++] = c;
 }
 
+/* What comes behind it may stand elsewhere, or by itself. */
+static void
+mark(struct pty_line *l)
+{
+	l->is_odd = true;
+	if (l->n > 0 && l->text[l->n - 1] != '\n')
+		add(l, '\n');
+}
+
 /* Of sequences (ECMA-48, 5.4) only the marks around a paste are known: CSI 200 ~, 201 ~. */
 static void
 end_sequence(struct pty_line *l, char final)
@@ -66,7 +75,8 @@ end_sequence(struct pty_line *l, char final)
 		final == '~' && (str_eq(p, STR("200")) || str_eq(p, STR("201")));
 
 	l->escape = PLAIN;
-	l->is_odd = l->is_odd || !is_paste;
+	if (!is_paste)
+		mark(l);
 }
 
 /* False: the octet is none of a sequence's. */
@@ -78,7 +88,8 @@ take_escape(struct pty_line *l, char c)
 	if (l->escape == ESCAPED) {
 		l->parameters_n = 0;
 		l->escape = c == '[' ? SEQUENCE : PLAIN;
-		l->is_odd = l->is_odd || c != '[';
+		if (c != '[')
+			mark(l);
 		return true;
 	}
 	if (c >= 0x40 && c <= 0x7e) {
@@ -88,7 +99,7 @@ take_escape(struct pty_line *l, char c)
 			l->parameters[l->parameters_n++] = c;
 	} else {
 		l->escape = PLAIN; /* it was none */
-		l->is_odd = true;
+		mark(l);
 		return false;
 	}
 	return true;
@@ -101,23 +112,28 @@ tell(const struct pty_line *l, bool is_whole, pty_line_fn fn, void *ctx)
 		fn(ctx, str_of(l->text, l->n), is_whole);
 }
 
-/* An odd number of backslashes is behind it. */
-static bool
-is_continued(const struct pty_line *l)
+/* An odd number of backslashes is behind it: the last one takes the end of the line with it.
+ * What is before that one; 0: there is none, or nothing. */
+static size_t
+continued(const struct pty_line *l)
 {
-	size_t n = l->n;
+	size_t n = l->n, slashes = 0;
 
-	while (n > 0 && l->text[n - 1] == '\\')
+	while (n > 0 && l->text[n - 1] == '\n')
 		n--;
-	return (l->n - n) % 2 == 1;
+	while (slashes < n && l->text[n - 1 - slashes] == '\\')
+		slashes++;
+	return slashes % 2 == 1 ? n - 1 : 0;
 }
 
 static void
 end_line(struct pty_line *l, pty_line_fn fn, void *ctx)
 {
+	size_t n = continued(l);
+
 	tell(l, !l->is_odd, fn, ctx);
-	if (is_continued(l))
-		l->n--;
+	if (n > 0)
+		l->n = n;
 	else
 		clear(l);
 }
@@ -127,14 +143,9 @@ end_line(struct pty_line *l, pty_line_fn fn, void *ctx)
 static void
 take_back(struct pty_line *l, char c)
 {
-	bool is_all = c == KEY_KILL || c == KEY_INTERRUPT;
-
-	l->is_odd = l->is_odd || !l->is_tty;
-	if (l->is_odd && is_all && l->n > 0)
-		add(l, '\n');
-	else if (l->is_odd)
-		return;
-	else if (is_all)
+	if (l->is_odd || !l->is_tty)
+		mark(l);
+	else if (c == KEY_KILL || c == KEY_INTERRUPT)
 		clear(l);
 	else if (c == KEY_WORD)
 		back_word(l);
@@ -147,12 +158,28 @@ take_odd(struct pty_line *l, char c, pty_line_fn fn, void *ctx)
 {
 	if (c == KEY_END || c == KEY_OPERATE || c == KEY_MORE)
 		tell(l, false, fn, ctx);
+	mark(l);
+}
+
+/* Of a line that is longer than its room the last half stays: what matters stands whole in one
+ * of the parts that are told. */
+static void
+make_room(struct pty_line *l, pty_line_fn fn, void *ctx)
+{
+	const size_t half = sizeof l->text / 2;
+
+	if (l->n < sizeof l->text)
+		return;
+	tell(l, false, fn, ctx);
+	memmove(l->text, l->text + half, half);
+	l->n = half;
 	l->is_odd = true;
 }
 
 static void
 take(struct pty_line *l, char c, pty_line_fn fn, void *ctx)
 {
+	make_room(l, fn, ctx);
 	if (c == KEY_BACK || c == KEY_DELETE || c == KEY_WORD || c == KEY_KILL ||
 	    c == KEY_INTERRUPT)
 		take_back(l, c);

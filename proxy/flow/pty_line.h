@@ -7,12 +7,13 @@
  *
  * A line that ends with a backslash is told, and once more with the line that continues it.  ^D,
  * ^O and ^X may hand over what there is: so much is told, not whole, and stays.  Where it isn't
- * known what keys did (nor where the cursor is), nothing is believed to be taken back.
+ * known what keys did (nor where the cursor is), nothing is believed to be taken back, and a
+ * line feed stands for them: what comes behind it may stand elsewhere, or by itself.
  *
  * It is a guess by nature.  What programs do with keys that it doesn't know (arrows, history,
  * completion, ^R, a program in raw mode) can't be seen here, and neither can what was typed
- * before this connection: a line with such keys in it, and one that is longer than
- * PTY_LINE_MAX, is not whole.
+ * before this connection: a line with such keys in it is not whole.  Nor are the parts, which
+ * overlap by half, in which one is told that is longer than PTY_LINE_MAX.
  */
 #include "proxy/base/str.h"
 
@@ -28,8 +29,7 @@ struct pty_line {
 	char parameters[8]; /* of a control sequence */
 };
 
-/* A line is over; the view is good for the call.  The empty line is none, if whole.  One that
- * is not may have line feeds in it, for where it was begun anew, or not. */
+/* A line is over; the view is good for the call.  The empty line is none, if whole. */
 typedef void (*pty_line_fn)(void *ctx, struct str line, bool is_whole);
 
 void pty_line_init(struct pty_line *l);

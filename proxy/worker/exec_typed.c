@@ -18,6 +18,7 @@ struct exec_typed {
 	struct pty_line line;
 	char open[PTY_LINE_MAX]; /* lines of before whose quote or bracket is open */
 	size_t open_n;
+	char room[1 + PTY_LINE_MAX]; /* a quote, and a line */
 	uint64_t lines, unseen, risky;
 	uint64_t budget, since_ms;
 	struct risk_answer worst;
@@ -80,6 +81,18 @@ spend(struct exec_typed *t, size_t n)
 	return true;
 }
 
+/* The line as its octets came, where it isn't known what the keys between them did. */
+static struct str
+without_marks(struct exec_typed *t, struct str line)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < line.n; i++)
+		if (line.p[i] != '\n')
+			t->room[1 + n++] = line.p[i];
+	return str_of(t->room + 1, n);
+}
+
 /* As one text with those of before that are open, which are forgotten if that is too long. */
 static struct str
 join(struct exec_typed *t, struct str line)
@@ -97,14 +110,6 @@ join(struct exec_typed *t, struct str line)
 	return is_first ? line : str_of(t->open, t->open_n);
 }
 
-static void
-ask(struct exec_typed *t, struct str text, struct risk_answer *ret_a)
-{
-	struct risk_question q = { .kind = RISK_COMMAND, .text = text };
-
-	risk_judge(t->e->t->c->w->role.image, &q, ret_a);
-}
-
 /* What can't be read as a command may be none: a text in an editor. */
 static bool
 is_risky(const struct risk_answer *a)
@@ -112,13 +117,83 @@ is_risky(const struct risk_answer *a)
 	return a->rule != RISK_NO_RULE && a->level > RISK_LOW;
 }
 
-static void
-tell(struct exec_typed *t, struct str line, const struct risk_answer *a)
+struct found { /* the worst of all ways to read a line */
+	struct str shown;
+	struct risk_answer answer;
+	bool is_risky, is_unread;
+};
+
+/* RISK_SIGN_LONG: there was no time to read it, either. */
+static enum risk_sign
+look(struct exec_typed *t, struct str text, struct str shown, struct found *f)
 {
-	if (a->level > t->worst.level)
-		t->worst = *a;
+	struct risk_question q = { .kind = RISK_COMMAND, .text = text };
+	struct risk_answer a;
+
+	if (!spend(t, text.n)) {
+		f->is_unread = true;
+		return RISK_SIGN_LONG;
+	}
+	risk_judge(t->e->t->c->w->role.image, &q, &a);
+	if (is_risky(&a) && (!f->is_risky || a.level > f->answer.level)) {
+		f->is_risky = true;
+		f->answer = a;
+		f->shown = shown;
+	}
+	return a.sign;
+}
+
+/* What stands between keys of which nothing is known may be all that stayed. */
+static void
+look_at_pieces(struct exec_typed *t, struct str line, struct found *f)
+{
+	while (line.p != NULL) {
+		struct str piece = str_cut(&line, '\n');
+
+		if (piece.n > 0)
+			(void)look(t, piece, piece, f);
+	}
+}
+
+/* The quote that it leaves open may be the end of one that was begun out of our sight: before
+ * this connection, or by a line that wasn't read whole. */
+static void
+look_as_closing(struct exec_typed *t, struct str bare, struct str line, struct found *f)
+{
+	static const char quotes[] = { '\'', '"' };
+
+	for (size_t i = 0; i < COUNT_OF(quotes); i++) {
+		t->room[0] = quotes[i];
+		(void)look(t, str_of(t->room, bare.n + 1), line, f);
+	}
+}
+
+static enum risk_sign
+look_at(struct exec_typed *t, struct str line, struct found *f)
+{
+	struct str bare = without_marks(t, line), all;
+	enum risk_sign alone = look(t, bare, line, f), joined = alone;
+
+	f->is_unread = f->is_unread || alone != RISK_SIGN_NONE;
+	if (alone == RISK_SIGN_LONG)
+		return alone;
+	if (bare.n < line.n)
+		look_at_pieces(t, line, f);
+	all = join(t, bare);
+	if (all.n != bare.n)
+		joined = look(t, all, all, f);
+	if (alone == RISK_SIGN_OPEN)
+		look_as_closing(t, bare, line, f);
+	return joined;
+}
+
+static void
+tell(struct exec_typed *t, const struct found *f)
+{
+	if (f->answer.level > t->worst.level)
+		t->worst = f->answer;
 	if (t->risky++ < ROWS_MAX && t->st == ST_OK)
-		t->st = write_row(t, line, a);
+		t->st = write_row(t, f->shown, &f->answer);
 }
 
 /* Other lines are counted only: a password that is asked for is one, too.  A line that goes on
@@ -127,26 +202,14 @@ static void
 on_line(void *ctx, struct str line, bool is_whole)
 {
 	struct exec_typed *t = ctx;
-	struct str all = join(t, line);
-	struct risk_answer alone, joined;
+	struct found f = { .is_unread = !is_whole };
 
 	t->lines++;
-	if (!spend(t, all.n == line.n ? line.n : all.n + line.n)) {
-		t->unseen++;
+	if (look_at(t, line, &f) != RISK_SIGN_OPEN)
 		t->open_n = 0;
-		return;
-	}
-	ask(t, line, &alone);
-	joined = alone;
-	if (all.n != line.n)
-		ask(t, all, &joined);
-	t->unseen += is_whole && alone.sign == RISK_SIGN_NONE ? 0 : 1;
-	if (is_risky(&joined) && (!is_risky(&alone) || joined.level > alone.level))
-		tell(t, all, &joined);
-	else if (is_risky(&alone))
-		tell(t, line, &alone);
-	if (joined.sign != RISK_SIGN_OPEN)
-		t->open_n = 0;
+	t->unseen += f.is_unread;
+	if (f.is_risky)
+		tell(t, &f);
 }
 
 void

@@ -64,11 +64,11 @@ exec_watch_begin(struct exec *e)
 	st = w == NULL ? ST_NOMEM : pty_tap_init(&w->pty);
 	if (st != ST_OK)
 		return st;
-	w->has_pty = true;
 	w->typed = exec_typed_new(e);
+	w->has_pty = w->typed != NULL;
 	w->pty.ctx = w;
 	w->pty.typed = typed;
-	return w->typed == NULL ? ST_NOMEM : ST_OK;
+	return w->has_pty ? ST_OK : ST_NOMEM;
 }
 
 /* Without memory for a tap the answer goes on, and the row says less. */

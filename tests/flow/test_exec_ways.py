@@ -478,6 +478,31 @@ def test_no_key_takes_back_or_hands_over_a_line_unseen(w):
     assert told == ["rm a\n", "rm b", "rm b\n", "rm c", "rm c\n", "rm d", "echo '\n'; rm e", "rm f"]
 
 
+@pytest.mark.parametrize("typed, told", [
+    ([b": #\x01\x0brm a\r"], "rm a"), ([b": #\x0frm a\r"], "rm a"), ([b": #\x18\x05rm a\r"], "rm a"),
+    ([b"echo '\x1b[Hrm a;\r"], "rm a;"), ([b"echo 'x\x04\r", b"'; rm a\r"], "'; rm a"), ([b"'; rm a\r"], "'; rm a"),
+    ([b"\"; rm a\r"], "\"; rm a"), ([b":" + b" " * 5000 + b"; rm a\r"], None), ([b"r\x01\x05m a\r"], "r\nm a"),
+    ([b"rm a \\\x05\r", b"b\r"], "rm a \\\n")])
+def test_keys_of_which_nothing_is_known_hide_no_line(w, typed, told):
+    with terminal(w) as (s, got):
+        s.sendall(b"".join(frame(b"\0" + text[i:i + 100]) for text in typed for i in range(0, len(text), 100)))
+        wait_for(lambda: got.endswith(typed[-1][-4:]))
+        first = next(r["exec"] for r in w.rows("exec", least=2) if r["exec"]["op"] == "pty.input")
+    assert first["command"] == told if told else first["command"].endswith("; rm a")
+    end, = w.rows("exec_end", least=1)
+    assert end["exec"]["typed_level"] == "high" and end["exec"]["lines_unread"] > 0
+
+
+def test_what_only_looks_risky_has_no_row(w):
+    typed = b"echo 'rm a'\r" + b"echo it\\'s\r" + b"ls\x1b[D\x1b[Crm\r" + b"echo \"a\r" + b"rmdir\"\r" + b"l\ts\r"
+    with terminal(w) as (s, got):
+        s.sendall(frame(b"\0" + typed))
+        wait_for(lambda: got.endswith(b"s\r"))
+    end, = w.rows("exec_end", least=1)
+    assert end["exec"]["typed_level"] == "high" and end["exec"]["lines"] == 6
+    assert [r["exec"]["command"] for r in w.rows("exec", least=2) if r["exec"]["op"] == "pty.input"] == ["rm"]
+
+
 @pytest.mark.parametrize("message", [b'{"Type":"stdin","data":"rm x\\r"}', b'{"type":"ping","type":"stdin","data":"rm x\\r"}',
                                      b'{"type":"stdin","data":"\xff\\r rm x\\r"}', b'{"data":"#","type":"ping"}'])
 def test_what_another_reader_might_take_for_typed_ends_the_terminal(w, message):

@@ -78,14 +78,24 @@ keys_that_are_not_known_make_a_line_not_whole(void **state)
 {
 	(void)state;
 	expect("\033[A\r", "<>");
-	expect("ls\033[Dx\rid\r", "<lsx>[id]");
-	expect("ls\t\r", "<ls>");
+	expect("ls\033[Dx\rid\r", "<ls\nx>[id]");
+	expect("ls\t\r", "<ls\n>");
 	expect("\022rm\r", "<rm>");
-	expect("a\033bc\r", "<ac>");
+	expect("a\033bc\r", "<a\nc>");
 	expect("a\033[1;5\r", "<a>");
-	expect("a\033[\001b\r", "<ab>");
+	expect("a\033[\001b\r", "<a\nb>");
 	expect("a\033\r", "<a>");
 	expect("\033[A\025id\r", "<id>");
+}
+
+/* ^A ^K takes back all, an arrow goes elsewhere, ^O begins anew. */
+static void
+what_comes_behind_such_a_key_is_told_apart(void **state)
+{
+	(void)state;
+	expect(": #\001\013rm\r", "<: #\nrm>");
+	expect(": #\017rm\r", "<: #><: #\nrm>");
+	expect("echo '\033[Hrm #\r", "<echo '\nrm #>");
 }
 
 /* ^A ^U and ^V ^C take back nothing, ^A and backspaces neither. */
@@ -95,7 +105,7 @@ nothing_is_taken_back_where_the_cursor_is_not_known(void **state)
 	(void)state;
 	expect("rm -rf /\001\025\r", "<rm -rf /\n>");
 	expect("rm -rf / #\026\003\rid\r", "<rm -rf / #\n>[id]");
-	expect("rm\001\177\b\027\r", "<rm>");
+	expect("rm\001\177\b\027\r", "<rm\n>");
 	expect("ls\t\003id\r", "<ls\nid>");
 }
 
@@ -106,7 +116,7 @@ without_a_terminal_nothing_is_taken_back(void **state)
 	expect_of(false, "ls\r", "[ls]");
 	expect_of(false, "rm x;\025:\nid\n", "<rm x;\n:>[id]");
 	expect_of(false, "rm x #\003\n", "<rm x #\n>");
-	expect_of(false, "rm x;e\b\027\n", "<rm x;e>");
+	expect_of(false, "rm x;e\b\027\n", "<rm x;e\n>");
 }
 
 static void
@@ -114,9 +124,9 @@ what_is_handed_over_without_an_end_of_line_is_told(void **state)
 {
 	(void)state;
 	expect("rm -rf /\017\025", "<rm -rf /><rm -rf /\n>");
-	expect("rm -rf /\004\004", "<rm -rf /><rm -rf /><rm -rf />");
-	expect("rm \004-rf /\r", "<rm ><rm -rf />");
-	expect("rm -rf /\030\005", "<rm -rf /><rm -rf />");
+	expect("rm -rf /\004\004", "<rm -rf /><rm -rf /\n><rm -rf /\n>");
+	expect("rm \004-rf /\r", "<rm ><rm \n-rf />");
+	expect("rm -rf /\030\005", "<rm -rf /><rm -rf /\n>");
 	expect("\004", "<>");
 	expect("rm -rf /", "<rm -rf />");
 }
@@ -129,10 +139,11 @@ a_line_that_goes_on_is_told_with_what_continues_it(void **state)
 	expect("r\\\rm\\\r x\r", "[r\\][rm\\][rm x]");
 	expect("echo \\\\\rid\r", "[echo \\\\][id]");
 	expect("rm \\\r\003id\r", "[rm \\][id]");
+	expect("rm \\\005\r/\r", "<rm \\\n><rm />");
 }
 
 static void
-a_long_line_is_told_up_to_its_bound(void **state)
+a_long_line_is_told_in_parts_that_overlap(void **state)
 {
 	static struct pty_line l;
 	static char text[PTY_LINE_MAX + 10];
@@ -144,9 +155,10 @@ a_long_line_is_told_up_to_its_bound(void **state)
 	pty_line_init(&l);
 	pty_line_put(&l, str_of(text, sizeof text), tell, &b);
 	pty_line_put(&l, STR("\rid\r"), tell, &b);
-	assert_int_equal(b.len, PTY_LINE_MAX + 2 + 4);
+	assert_int_equal(b.len, PTY_LINE_MAX + 2 + PTY_LINE_MAX / 2 + 2 + 10 + 4);
 	assert_int_equal(b.p[0], '<');
-	assert_memory_equal(b.p + PTY_LINE_MAX + 2, "[id]", 4);
+	assert_memory_equal(b.p + PTY_LINE_MAX + 1, "><a", 3);
+	assert_memory_equal(b.p + b.len - 6, "a>[id]", 6);
 }
 
 int
@@ -157,11 +169,12 @@ main(void)
 		cmocka_unit_test(what_is_taken_back_is_not_in_the_line),
 		cmocka_unit_test(pasted_lines_are_as_typed),
 		cmocka_unit_test(keys_that_are_not_known_make_a_line_not_whole),
+		cmocka_unit_test(what_comes_behind_such_a_key_is_told_apart),
 		cmocka_unit_test(nothing_is_taken_back_where_the_cursor_is_not_known),
 		cmocka_unit_test(without_a_terminal_nothing_is_taken_back),
 		cmocka_unit_test(what_is_handed_over_without_an_end_of_line_is_told),
 		cmocka_unit_test(a_line_that_goes_on_is_told_with_what_continues_it),
-		cmocka_unit_test(a_long_line_is_told_up_to_its_bound),
+		cmocka_unit_test(a_long_line_is_told_in_parts_that_overlap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
