@@ -368,7 +368,8 @@ tick(void *ctx)
 	if (b->ticks >= BRAIN_GRACE_TICKS)
 		brain_idle(b);
 	brain_pool(b);
-	if (b->ticks++ % BRAIN_ROUND_TICKS == 0) {
+	if (b->ticks++ >= b->round_at) {
+		b->round_at = b->ticks + BRAIN_ROUND_TICKS - 1;
 		brain_reconcile(b);
 		brain_idle_rest(b);
 		brain_bind_all(b);

@@ -104,7 +104,7 @@ struct brain {
 	char gateway[33];            /* this exec.db's own label at servers */
 	struct brain_total totals[BRAIN_SPENTS];
 	struct loop_timer tick;
-	uint64_t ticks;
+	uint64_t ticks, round_at; /* all that were; when the next round is due */
 };
 
 /* brain.c */

@@ -357,7 +357,7 @@ brain_rebind(struct brain *b, struct str id, const json_t *policy)
 void
 brain_bind_soon(struct brain *b)
 {
-	b->ticks = 0; /* what comes each minute comes with the next tick */
+	b->round_at = 0; /* what comes each minute comes with the next tick */
 }
 
 enum status

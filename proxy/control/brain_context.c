@@ -41,6 +41,11 @@ contexts_of(struct brain *b, struct str sandbox)
 
 	if (all != NULL)
 		return all;
+	/* Some may be of sandboxes that were ended before they were told of. */
+	if (b->contexts.len >= BRAIN_ENDPOINTS) {
+		brain_contexts_close(b);
+		map_init(&b->contexts, BRAIN_ENDPOINTS);
+	}
 	all = calloc(1, sizeof *all);
 	if (all != NULL && map_put(&b->contexts, sandbox, all) != ST_OK) {
 		free(all);

@@ -17,7 +17,7 @@
 #include "proxy/control/brain.h"
 #include "proxy/control/brain_json.h"
 
-enum { PAGE_ARENA = 4 << 20, PAGES = 100, SEEN = 20000 };
+enum { PAGE_ARENA = 4 << 20, PAGES = 100, PAGE_SIZE = 200, SEEN = PAGES * PAGE_SIZE };
 
 struct brain_round { /* through one server's list */
 	struct brain *brain;
@@ -266,7 +266,12 @@ page_told(struct brain_round *r, const struct call_got *got)
 		round_end(r);
 		return;
 	}
-	json_array_foreach(json_object_get(said, "items"), i, one) take_one(r, one);
+	/* More than was asked for is not read: those are asked for one by one. */
+	json_array_foreach(json_object_get(said, "items"), i, one)
+	{
+		if (i < PAGE_SIZE)
+			take_one(r, one);
+	}
 	bool has_more = json_is_true(
 		json_object_get(json_object_get(said, "pagination"), "hasNextPage"));
 	json_decref(said);
@@ -284,8 +289,8 @@ ask_page(struct brain_round *r)
 	char target[96];
 
 	page_again(r);
-	(void)snprintf(target, sizeof target, "/v1/sandboxes?page=%u&pageSize=200",
-		       r->page);
+	(void)snprintf(target, sizeof target, "/v1/sandboxes?page=%u&pageSize=%d",
+		       r->page, PAGE_SIZE);
 	ask(r, "GET", arena_copy(&r->arena, str_from(target)), page_told);
 }
 

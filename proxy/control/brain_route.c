@@ -164,9 +164,12 @@ route(struct brain_turn *t)
 		return;
 	}
 	memcpy(ticket.id, t->box.id.p, num_min(t->box.id.n, BRAIN_ID));
-	st = brain_ticket_add(t->brain, &ticket);
-	if (st == ST_OK && t->box.used_s < ticket.began_s)
-		st = brain_store_touch(t->brain->store, t->box.id, ticket.began_s);
+	/* A ticket is the last that may fail: nobody gives back one that isn't answered. */
+	st = t->box.used_s < ticket.began_s
+		     ? brain_store_touch(t->brain->store, t->box.id, ticket.began_s)
+		     : ST_OK;
+	if (st == ST_OK)
+		st = brain_ticket_add(t->brain, &ticket);
 	if (st != ST_OK) {
 		brain_refuse(t, st, STR(""));
 		return;
