@@ -8,6 +8,7 @@
 
 #include "proxy/base/buf.h"
 #include "proxy/flow/exec_tap.h"
+#include "tests/unit/tally_check.h"
 
 static void
 feed(struct exec_tap *t, struct str in, size_t step)
@@ -16,22 +17,6 @@ feed(struct exec_tap *t, struct str in, size_t step)
 	for (; in.n > 0; in = str_skip(in, step))
 		exec_tap_put(t, str_head(in, step));
 	exec_tap_end(t);
-}
-
-static void
-assert_tally(const struct tally *t, uint64_t texts, struct str want)
-{
-	uint8_t got[TALLY_HASH], hash[TALLY_HASH];
-	struct tally all;
-
-	assert_int_equal(tally_init(&all), ST_OK);
-	tally_put(&all, want);
-	assert_int_equal(tally_sum(&all, hash), ST_OK);
-	assert_int_equal(tally_sum(t, got), ST_OK);
-	assert_int_equal(t->octets, want.n);
-	assert_int_equal(t->texts, texts);
-	assert_memory_equal(got, hash, TALLY_HASH);
-	tally_done(&all);
 }
 
 static void

@@ -141,15 +141,7 @@ static const struct row rows[] = {
 static int
 set_up(void **state)
 {
-	*state = make_image(text);
-	return 0;
-}
-
-static int
-tear_down(void **state)
-{
-	image_close(*state);
-	return 0;
+	return make_image_up(state, text);
 }
 
 static struct dest
@@ -405,12 +397,13 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			every_question_of_the_table_has_its_one_answer, set_up,
-			tear_down),
+			make_image_down),
 		cmocka_unit_test_setup_teardown(
-			a_decision_names_its_rule_by_file_and_line, set_up, tear_down),
+			a_decision_names_its_rule_by_file_and_line, set_up,
+			make_image_down),
 		cmocka_unit_test_setup_teardown(
 			a_name_is_resolved_if_it_is_allowed_on_some_port, set_up,
-			tear_down),
+			make_image_down),
 		cmocka_unit_test(a_path_glob_means_segments),
 		cmocka_unit_test(each_address_is_judged_before_it_is_dialled),
 		cmocka_unit_test(a_hundred_thousand_hosts_are_found_and_nothing_else),

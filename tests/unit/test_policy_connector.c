@@ -107,15 +107,7 @@ static const struct question questions[] = {
 static int
 set_up(void **state)
 {
-	*state = make_image(text);
-	return 0;
-}
-
-static int
-tear_down(void **state)
-{
-	image_close(*state);
-	return 0;
+	return make_image_up(state, text);
 }
 
 static struct dest
@@ -325,21 +317,22 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			a_request_goes_to_the_connector_that_allows_it_or_nowhere,
-			set_up, tear_down),
+			set_up, make_image_down),
 		cmocka_unit_test_setup_teardown(
-			a_filter_that_wants_bytes_makes_no_tunnel, set_up, tear_down),
+			a_filter_that_wants_bytes_makes_no_tunnel, set_up,
+			make_image_down),
 		cmocka_unit_test_setup_teardown(
 			a_connector_dials_its_upstream_and_its_token_endpoint_only,
-			set_up, tear_down),
+			set_up, make_image_down),
 		cmocka_unit_test_setup_teardown(
 			a_connectors_addresses_are_its_own_and_deny_rules_hold, set_up,
-			tear_down),
+			make_image_down),
 		cmocka_unit_test_setup_teardown(
 			who_may_use_a_connector_is_a_matter_of_policy_tenant_and_user,
-			set_up, tear_down),
+			set_up, make_image_down),
 		cmocka_unit_test_setup_teardown(
 			a_connector_keeps_what_was_written_and_defaults_for_the_rest,
-			set_up, tear_down),
+			set_up, make_image_down),
 		cmocka_unit_test(patterns_meet_when_some_path_matches_both),
 	};
 

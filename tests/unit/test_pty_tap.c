@@ -8,6 +8,7 @@
 
 #include "proxy/base/buf.h"
 #include "proxy/flow/pty_tap.h"
+#include "tests/unit/tally_check.h"
 
 enum { FINAL = 0x80, CONTINUATION = 0, TEXT = 1, BINARY = 2, CLOSE = 8, PING = 9 };
 
@@ -47,22 +48,6 @@ static const size_t steps[] = { SIZE_MAX, 1, 2, 3, 7 };
 	     s_ < COUNT_OF(steps) &&                                                   \
 	     (feed((t), (from), str_of((b)->p, (b)->len), steps[s_]), true);           \
 	     pty_tap_done(t), s_++)
-
-static void
-assert_tally(const struct tally *t, uint64_t texts, struct str want)
-{
-	uint8_t got[TALLY_HASH], hash[TALLY_HASH];
-	struct tally all;
-
-	assert_int_equal(tally_init(&all), ST_OK);
-	tally_put(&all, want);
-	assert_int_equal(tally_sum(&all, hash), ST_OK);
-	assert_int_equal(tally_sum(t, got), ST_OK);
-	assert_int_equal(t->octets, want.n);
-	assert_int_equal(t->texts, texts);
-	assert_memory_equal(got, hash, TALLY_HASH);
-	tally_done(&all);
-}
 
 static void
 what_a_client_types_is_counted_in_both_its_forms(void **state)

@@ -7,18 +7,7 @@
 #include <cmocka.h>
 
 #include "proxy/http/uri.h"
-
-struct row {
-	const char *text;
-	enum status want;
-};
-
-static void
-expect(const char *text, enum status got, enum status want)
-{
-	if (got != want)
-		fail_msg("%s: %s, not %s", text, status_code(got), status_code(want));
-}
+#include "tests/unit/status_row.h"
 
 static void
 expect_target(enum method m, const char *text, enum uri_form form, const char *host,
