@@ -150,8 +150,10 @@ new_option(const struct h2 *h, nghttp2_option **ret_o)
 	if (nghttp2_option_new(&o) != 0)
 		return ST_NOMEM;
 	nghttp2_option_set_no_auto_window_update(o, 1);
-	/* The rule is ours, h2_flood.h, and has no clock of its own. */
+	/* These rules are ours, h2_flood.h: the first has no clock of its own then, and
+	 * the second counts frames, where nghttp2 counts reads that begin within one. */
 	nghttp2_option_set_stream_reset_rate_limit(o, UINT32_MAX, UINT32_MAX);
+	nghttp2_option_set_max_continuations(o, SIZE_MAX);
 	/* So that frames which nobody knows are told at all. */
 	for (unsigned type = FIRST_UNKNOWN; type <= UINT8_MAX; type++)
 		nghttp2_option_set_user_recv_extension_type(o, (uint8_t)type);

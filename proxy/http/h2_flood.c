@@ -8,6 +8,7 @@ enum {
 	RESET_BURST = 100,
 	RESET_PER_S = 20,
 	EMPTY_MOST = 1,
+	PARTS_MOST = 8,
 };
 
 void
@@ -64,6 +65,13 @@ h2_flood_empty(struct h2_flood *f, bool is_empty)
 {
 	f->empties = is_empty ? f->empties + 1 : 0;
 	return f->empties <= EMPTY_MOST;
+}
+
+bool
+h2_flood_part(struct h2_flood *f, bool is_continuation)
+{
+	f->parts = is_continuation ? f->parts + 1 : 0;
+	return f->parts <= PARTS_MOST;
 }
 
 bool

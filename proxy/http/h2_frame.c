@@ -70,6 +70,8 @@ on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *ctx)
 	}
 	if (hd->type != NGHTTP2_CONTINUATION)
 		h->head_ms = 0; /* the one before is over, well or not */
+	if (!h2_flood_part(&h->flood, hd->type == NGHTTP2_CONTINUATION))
+		return flood(h);
 	if (is_idle(h, hd) && !h2_flood_idle(&h->flood, h->now_ms))
 		return flood(h);
 	if (hd->type == NGHTTP2_RST_STREAM && h->is_server &&

@@ -1,10 +1,13 @@
 /*
- * Split invariance: a peer's bytes give the same events however they arrive, to either
- * end.  Round trip: a request that a client session writes reads back as the same
- * message, and so does its answer.
+ * Split invariance: the bytes of a peer that keeps within its window give the same events
+ * however they arrive, to either end; those of one that doesn't do no harm.  Round trip:
+ * a request that a client session writes reads back as the same message, and so does its
+ * answer.
  */
 #include "tests/unit/h2_pair.h"
 #include "tests/unit/h2_raw.h"
+
+enum { INPUT_MAX = 1 << 16, DRAINS = 64, BREAKS_WINDOWS = 128 };
 
 /* Small, so that the limits are reached. */
 static const struct h2_limits limits = {
@@ -13,6 +16,19 @@ static const struct h2_limits limits = {
 	.streams = 8,
 	.window = 1000,
 	.connection = 10000,
+};
+
+/*
+ * More than an input can use up.  Credit is given as bytes come, so whether a frame of
+ * more than the window is too much, and how much of it is given before, depends on the
+ * pieces.
+ */
+static const struct h2_limits wide = {
+	.head = { 20, 400, 2000 },
+	.heads = 32768,
+	.streams = 8,
+	.window = 2 * INPUT_MAX,
+	.connection = 2 * INPUT_MAX,
 };
 
 /* Bodies come in as many pieces as the bytes did: of them only the octets count. */
@@ -115,12 +131,12 @@ ask(struct told *t)
 }
 
 static void
-open_one(struct told *t, enum h2_role role, bool drains)
+open_one(struct told *t, enum h2_role role, const struct h2_limits *lim, bool drains)
 {
 	*t = (struct told){ 0 };
 	buf_init(&t->peer.log, 1 << 22);
 	arena_init(&t->peer.arena, 1 << 20);
-	t->peer.h = h2_new(role, &limits, &events, t);
+	t->peer.h = h2_new(role, lim, &events, t);
 	need(t->peer.h != NULL);
 	if (role == H2_CLIENT) {
 		ask(t);
@@ -148,18 +164,42 @@ feed_one(struct told *t, struct str in, size_t piece)
 	return st;
 }
 
+static size_t
+piece_of(uint8_t how)
+{
+	return how % 64 + 1u;
+}
+
 static void
 same_however_it_arrives(enum h2_role role, struct str in, uint8_t how)
 {
 	struct told a, b;
 
-	open_one(&a, role, how & 64);
-	open_one(&b, role, how & 64);
-	need(feed_one(&a, in, SIZE_MAX) == feed_one(&b, in, how % 64 + 1u));
+	open_one(&a, role, &wide, how & DRAINS);
+	open_one(&b, role, &wide, how & DRAINS);
+	need(feed_one(&a, in, SIZE_MAX) == feed_one(&b, in, piece_of(how)));
 	need(str_eq(str_of(a.peer.log.p, a.peer.log.len),
 		    str_of(b.peer.log.p, b.peer.log.len)));
 	peer_close(&a.peer);
 	peer_close(&b.peer);
+}
+
+static void
+survives(enum h2_role role, struct str in, uint8_t how)
+{
+	struct told t;
+
+	open_one(&t, role, &limits, how & DRAINS);
+	(void)feed_one(&t, in, in.n % 2 == 0 ? SIZE_MAX : piece_of(how));
+	peer_close(&t.peer);
+}
+
+static void
+try_both(enum h2_role role, struct str in, uint8_t how)
+{
+	same_however_it_arrives(role, in, how);
+	if (how & BREAKS_WINDOWS)
+		survives(role, in, how);
 }
 
 /* A preface is too much to guess. */
@@ -171,7 +211,7 @@ try_server(struct str in, uint8_t how)
 	buf_init(&b, 1 << 22);
 	raw_preface(&b);
 	buf_put(&b, in);
-	same_however_it_arrives(H2_SERVER, str_of(b.p, b.len), how);
+	try_both(H2_SERVER, str_of(b.p, b.len), how);
 }
 
 static void
@@ -182,7 +222,7 @@ try_client(struct str in, uint8_t how)
 	buf_init(&b, 1 << 22);
 	raw_frame(&b, RAW_SETTINGS, 0, 0, STR(""));
 	buf_put(&b, in);
-	same_however_it_arrives(H2_CLIENT, str_of(b.p, b.len), how);
+	try_both(H2_CLIENT, str_of(b.p, b.len), how);
 }
 
 /* Lines "name:value" of the input that a reader of heads would have let in. */
@@ -267,7 +307,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	if (size < 2 || size > 1 << 16)
+	if (size < 2 || size > INPUT_MAX)
 		return 0;
 	struct str in = str_of(data + 2, size - 2);
 
