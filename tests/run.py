@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Everything `./dev test` runs, part by part, with one table at the end.
 
-usage: run.py [PART ...] [--seconds N]     no part: all of them but `agents` and `long`
+usage: run.py [PART ...] [--seconds N]     no part: all of them but `agents`, `bare` and `long`
 
 A part either RAN (with its result) or is ABSENT with the reason.  Under CI=true only
 what no fresh machine could have may be absent; a part that failed fails the run.
@@ -32,6 +32,23 @@ class Absent(Exception):
 
 class Failed(Exception):
     """What a part found."""
+
+
+# What says why a part failed: of pytest, ctest, cmocka, compilers, and fuzz/run.py.
+DECISIVE = re.compile(r"FAILED[: ]|ERROR tests/|tests/\S+\.py:\d+: \w|\s*\d+ - \S+ \((?!Passed)\w|\[  (ERROR|FAILED)  |"
+                      r"\S+:\d+:\d+: (fatal )?error: |reproducer of |base64: ")
+# Of the lint it is all but this.
+GOOD_LINT = re.compile(r"lint \w+: ok|\[\d+/\d+\] |ninja: |\s*$")
+DECISIVE_LINES = 40
+
+
+def decisive(name, lines):
+    """What is told of a part's log once more at the very end, as only the end of a run's is kept."""
+    if name == "lint":
+        found = [line for line in lines if not GOOD_LINT.match(line)]
+    else:
+        found = [line for line in lines if DECISIVE.match(line)]
+    return (found or lines[-DECISIVE_LINES // 2:])[-DECISIVE_LINES:]
 
 
 class Log(threading.local):
@@ -102,7 +119,7 @@ class Lane(threading.Thread):
         with tempfile.TemporaryFile("w+", errors="replace") as log:
             try:
                 done = subprocess.run(
-                    [PYTHON, "-m", "pytest", "-q", "-x" if os.environ.get("SG_STOP") else "-q", "-rs", "-p",
+                    [PYTHON, "-m", "pytest", "-q", "-x" if os.environ.get("SG_STOP") else "-q", "-rfEs", "-p",
                      "no:cacheprovider", *files], cwd=ROOT, env={**CLEAN_ENV, **self.env}, stdout=log, stderr=log,
                     timeout=max(1, self.end - time.monotonic()))
                 code = done.returncode
@@ -227,11 +244,20 @@ def part_fresh13(options):
     return "Debian 13: ./dev demo in a root of its own"
 
 
+def part_bare(_):
+    if os.geteuid() != 0 or not shutil.which("debootstrap"):
+        raise Absent("needs root and debootstrap")
+    run([TESTS / "fresh/fresh.sh", "bookworm", "./dev", "test", *BARE], timeout=3 * 3600)
+    return f"Debian 12: ./dev test {' '.join(BARE)} in a root of its own"
+
+
 def part_long(_):
     run([PYTHON, TESTS / "long/run.py", build("release") / "bin"], timeout=4 * 3600)
 
 
 PARTS = {name.removeprefix("part_"): fn for name, fn in list(globals().items()) if name.startswith("part_")}
+# What a machine that has everything may hide the want of.
+BARE = ["unit", "flow", "clients", "kubernetes"]
 # One after the other: what waits for a clock is not tried beside what takes the whole
 # machine, or a stall of the machine passes for one of the gateway.
 ORDER = ["unit", "lint", "demo", "flow", "cases", "jail", "separation", "escape", "kill", "clients", "systems",
@@ -273,9 +299,16 @@ def one(name, options, rows):
             how, note = "FAILED", str(why)
     seconds = time.monotonic() - begun
     rows[name] = (how, note, seconds)
-    tail = path.read_text(errors="replace").splitlines()[-(150 if how == "FAILED" else 4):]
     print(f"== {name}: {how} after {seconds:.0f} s: {note}")
-    print("\n".join("   " + line[:300] for line in tail), flush=True)
+    show(log_of(name)[-(150 if how == "FAILED" else 4):])
+
+
+def log_of(name):
+    return (ROOT / "build" / f"part-{name}.log").read_text(errors="replace").splitlines()
+
+
+def show(lines):
+    print("\n".join("   " + line[:300] for line in lines), flush=True)
 
 
 def absences():
@@ -321,9 +354,12 @@ def main():
         print(f"{name:10} {how:7} {seconds:5.0f} s  {note}")
     for line in absences():
         print(f"absent     {line}")
-    failed = sum(rows[n][0] == "FAILED" for n in names)
-    print(f"\n{len(rows) - failed} passed, {failed} failed")
-    return failed != 0
+    failed = [name for name in names if rows[name][0] == "FAILED"]
+    for name in failed:
+        print(f"\n== why {name} failed")
+        show(decisive(name, log_of(name)))
+    print(f"\n{len(rows) - len(failed)} passed, {len(failed)} failed")
+    return bool(failed)
 
 
 if __name__ == "__main__":

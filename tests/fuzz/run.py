@@ -9,6 +9,7 @@ property fails and leaves the input that did it in BUILD_DIR/found.  --grow puts
 found on the way into the tree: the fewest inputs that reach as much.
 """
 import argparse
+import base64
 import concurrent.futures
 import json
 import os
@@ -69,7 +70,7 @@ class Fuzz:
         return [f"-runs={FEWER.get(name, INPUTS)}", "-seed=1"]
 
     def run(self, name):
-        """(name, inputs, seconds, None or what went wrong)"""
+        """(name, inputs, seconds, None or what went wrong, the reason last)"""
         folder = self.scratch / name
         folder.mkdir()
         if corpus_of(name):
@@ -83,7 +84,9 @@ class Fuzz:
         wrong = None
         if done.returncode:
             left = re.findall(r"Test unit written to (\S+)", log)
-            wrong = "\n".join(log.splitlines()[-40:]) + f"\nreproducer: {left[-1] if left else 'none'}"
+            reason = re.search(r"^.*(needed: |ERROR: |ALARM: |SUMMARY: ).*$", log, re.MULTILINE)
+            wrong = [*log.splitlines()[-40:], f"reproducer of fuzz_{name}: {left[-1] if left else 'none'}",
+                     *(text_of(left[-1]) if left else ()), reason.group() if reason else f"gave {done.returncode}"]
         return name, stat(log, "number_of_executed_units"), time.monotonic() - begun, wrong
 
     def grow(self, name):
@@ -102,6 +105,15 @@ class Fuzz:
                 break
             if p.read_bytes() not in have:
                 shutil.copy(p, home / p.name)
+
+
+def text_of(path):
+    """A small reproducer, in lines that a log keeps whole."""
+    data = pathlib.Path(path).read_bytes()
+    if len(data) < 4096:
+        text = base64.b64encode(data).decode()
+        for at in range(0, len(text), 280):
+            yield f"base64: {text[at:at + 280]}"
 
 
 def fits(folder, *more):
@@ -163,8 +175,8 @@ def fuzz_all(fuzz, names):
             total += inputs
             print(f"fuzz_{name:16} {inputs:9,} inputs {seconds:5.0f} s{'  FAILED' if wrong else ''}", flush=True)
             if wrong:
-                print(wrong)
-                faults.append(f"fuzz_{name}")
+                print("\n".join(wrong[:-1]))
+                faults.append(f"fuzz_{name}: {wrong[-1]}")
     return total, faults
 
 
