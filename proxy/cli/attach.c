@@ -277,7 +277,10 @@ cmd_attach(int argc, char **argv)
 		(void)fputs(usage, stderr);
 		return 2;
 	}
+	/* Before anything is changed there. */
 	struct admin_where where = { .config = a.config };
+	if (!attached_is_free(&where, a.as.id))
+		return 1;
 	if (where_config(a.config, &config) == ST_OK)
 		a.ns.ports_n = attached_ports(buf_cstr(&config), a.as.policy,
 					      a.ns.ports, NS_PORTS_MAX);

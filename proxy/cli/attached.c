@@ -5,6 +5,7 @@
 
 #include "conf/describe.h"
 #include "conf/policy.h"
+#include "proxy/cli/options.h"
 #include "proxy/cli/where.h"
 
 static json_t *
@@ -27,6 +28,55 @@ print_refusal(const struct admin_reply *r, const struct attached_as *as)
 		(void)fprintf(stderr,
 			      "sandgate: the gateway that runs has no policy `%s`\n",
 			      as->policy == NULL ? "" : as->policy);
+}
+
+static const json_t *
+find(const json_t *all, const char *id)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(all, i, one)
+	{
+		if (strcmp(options_text(one, "id"), id) == 0)
+			return one;
+	}
+	return NULL;
+}
+
+static void
+print_taken(const json_t *one, const char *id)
+{
+	if (json_is_true(json_object_get(one, "attached")))
+		(void)fprintf(
+			stderr,
+			"sandgate: `%s` is attached already, with policy `%s` and "
+			"user `%s`; `sandgate detach --sandbox %s` lets go of it\n",
+			id, options_text(one, "policy"), options_text(one, "user"), id);
+	else
+		(void)fprintf(
+			stderr,
+			"sandgate: `%s` is a sandbox of the configuration, or one "
+			"that was registered\n",
+			id);
+}
+
+bool
+attached_is_free(const struct admin_where *w, const char *id)
+{
+	const struct admin_wish wish = { .method = "GET", .path = "/v1/sandboxes" };
+	struct admin_reply reply;
+
+	if (admin_call(w, &wish, &reply) != ST_OK)
+		return false;
+	const json_t *one = find(json_object_get(reply.body, "sandboxes"), id);
+	if (reply.http != 200)
+		admin_print_refusal(&reply);
+	else if (one != NULL)
+		print_taken(one, id);
+	bool is_free = reply.http == 200 && one == NULL;
+	json_decref(reply.body);
+	return is_free;
 }
 
 enum status
@@ -60,7 +110,9 @@ attached_add(const struct admin_where *w, const struct attached_as *as,
 	if (st != ST_OK)
 		return st;
 	if (reply.http != 200) {
-		print_refusal(&reply, as);
+		/* Its name may be taken, which says more. */
+		if (reply.http != 409 || attached_is_free(w, as->id))
+			print_refusal(&reply, as);
 		st = ST_CONFLICT;
 	}
 	json_decref(reply.body);

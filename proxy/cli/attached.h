@@ -10,6 +10,8 @@ struct attached_as {
 	bool trusts_ca; /* our CA's certificate is installed there */
 };
 
+/* Is nobody called this?  Says on standard error who is, or that no gateway answers. */
+bool attached_is_free(const struct admin_where *w, const char *id) MUSTCHECK;
 /* Says on standard error what the gateway refused. */
 enum status attached_add(const struct admin_where *w, const struct attached_as *as,
 			 const struct ns_sockets *s) MUSTCHECK;

@@ -244,10 +244,17 @@ static enum status
 add(struct ns_sockets *s, const char *text, int fd, struct buf *why)
 {
 	if (fd < 0 || s->n >= NS_SOCKETS_MAX) {
-		buf_putf(why,
-			 "a listening socket (%s) could not be made inside the "
-			 "namespace: %s",
-			 text, strerror(errno));
+		buf_putf(
+			why,
+			"a listening socket (%s) could not be made inside the "
+			"namespace: %s%s",
+			text, strerror(errno),
+			errno == EADDRINUSE
+				? ": it is attached already, or something in it "
+				  "listens there; `sandgate sandboxes` tells what is "
+				  "attached, `sandgate detach --sandbox ID` lets go of "
+				  "it"
+				: "");
 		return ST_SYSTEM;
 	}
 	s->fds[s->n] = fd;

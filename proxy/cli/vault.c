@@ -13,6 +13,7 @@
 #include "proxy/cli/cmds.h"
 #include "proxy/cli/options.h"
 #include "proxy/cli/span.h"
+#include "proxy/cli/vault_hint.h"
 #include "proxy/cli/vault_print.h"
 #include "proxy/cli/vault_value.h"
 #include "proxy/io/vault_op.h"
@@ -264,6 +265,18 @@ call_rest(struct vault *v, struct admin_reply *all)
 	return st;
 }
 
+/* Of a gateway that is named by its directory the configuration isn't known. */
+static void
+hint(const struct vault *v, const struct admin_reply *reply)
+{
+	const json_t *grants = json_object_get(reply->body, "grants");
+
+	if (v->ask.op == VAULT_OP_PUT && json_is_array(grants) &&
+	    json_array_size(grants) == 0 &&
+	    (v->where.state == NULL || v->where.config != NULL))
+		vault_hint_unused(v->where.config, v->ask.tenant, v->ask.name);
+}
+
 static int
 show(const struct vault *v, const struct admin_reply *reply)
 {
@@ -279,6 +292,7 @@ show(const struct vault *v, const struct admin_reply *reply)
 		(void)json_dumpf(reply->body, stdout, JSON_INDENT(2)), (void)puts("");
 	else if (v->verb->print != NULL)
 		v->verb->print(reply->body);
+	hint(v, reply);
 	return 0;
 }
 

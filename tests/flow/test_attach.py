@@ -237,6 +237,13 @@ def test_an_attached_process_is_answered_whatever_its_resolv_conf_says(gate, ser
         assert done.returncode == 0, done.stderr
         told = subprocess.run([*enter, sys.executable, "-c", ASK, server], capture_output=True, text=True, timeout=20)
         assert told.stdout.strip() == "198.18.0.1", told.stderr
+        done = g.cli("attach", "--pid", inside.pid, "--sandbox", "web", "--policy", "coding", "--user", "eve")
+        assert (done.returncode, done.stderr) == (1, "sandgate: `web` is attached already, with policy `coding` and user `-`; "
+                                                     "`sandgate detach --sandbox web` lets go of it\n")
+        done = g.cli("attach", "--pid", inside.pid, "--sandbox", "demo", "--policy", "coding")
+        assert done.returncode == 1 and "`demo` is a sandbox of the configuration" in done.stderr
+        done = g.cli("attach", "--pid", inside.pid, "--sandbox", "other", "--policy", "coding")
+        assert done.returncode == 1 and "Address already in use: it is attached already" in done.stderr
         done = g.cli("detach", "--sandbox", "web")
         assert (done.returncode, done.stdout) == (0, "detached web\n"), done.stderr
         assert "web" not in g.cli("sandboxes").stdout

@@ -160,6 +160,9 @@ def test_a_sandbox_that_trusts_our_ca_is_told_so_in_the_registry(company):
                 break
             time.sleep(0.1)
         assert found and found[0]["trusts_ca"] is True
+        again = subprocess.run([BIN / "sandgate", "exec", "-c", company.file, "--policy", "coding", "--id", "box", "--", "true"],
+                               capture_output=True, text=True, timeout=60)
+        assert again.returncode == 125 and "`box` is attached already, with policy `coding`" in again.stderr, again
     finally:
         p.terminate()
         p.wait(20)

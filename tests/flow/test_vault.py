@@ -387,3 +387,36 @@ def test_an_interrupt_leaves_the_terminal_as_it_was(gate):
     wait_for(lambda: termios.tcgetattr(t.fd)[3] & termios.ECHO)
     assert t.wait() == -signal.SIGINT
     assert listed(g) == {}
+
+
+def test_a_secret_that_nobody_was_granted_is_hinted_at(gate):
+    token = {"id": "ci", "user": "ci-bot", "policy": "coding", "token": "boxes/ci"}
+    tracker = {"name": "tracker", "hosts": ["tracker.example.test"], "auth": {"kind": "bearer", "secret": "tracker/{user}/token"},
+               "allow": [{"methods": ["GET"], "paths": ["/**"]}]}
+    blue = {**tracker, "name": "blue", "hosts": ["blue.example.test"], "tenant": "team", "auth": {"kind": "bearer", "secret": "blue/key"}}
+    config = {"policies": {"coding": {"allow": [], "connectors": ["tracker"]}}, "sandboxes": [token]}
+    g = gate({**config, "connectors": [tracker, blue]})
+
+    def hint(*words):
+        done = g.cli("vault", "put", *words, input=CANARY)
+        assert done.returncode == 0 and done.stdout == f"{words[0]} version 1\n", done
+        return done.stderr
+
+    assert hint("tracker/alice/token") == hint("boxes/ci") == hint("other/x", "--connector", "tracker") == ""
+    assert "names `a`; once one does, `sandgate vault grant a` lets it" in hint("a")
+    assert "is `tracker/{user}/token` meant?" in hint("tracker/token")
+    assert "names `blue/kye`; is `blue/key` meant?" in hint("blue/kye")
+    assert "connector `blue`, which names it, needs it with --tenant team" in hint("blue/key")
+    assert "leave out --tenant team" in hint("tracker/bob/token", "--tenant", "team")
+    # The file has it, and the gateway not yet.
+    new = {**tracker, "name": "new", "hosts": ["new.example.test"], "auth": {"kind": "bearer", "secret": "new/key"}}
+    g.write({**config, "connectors": [tracker, blue, new]})
+    told = hint("new/key")
+    assert "does not have connector `new` yet" in told
+    g.cli("vault", "grant", "new/key", "--connector", "new", check=True)
+    assert g.cli("reload").returncode == 0
+    # A configuration that can't be read says nothing of it.
+    g.file.write_text("policies: [")
+    done = subprocess.run([BIN / "sandgate", "vault", "put", "--state", g.state, "unused/key"], input=CANARY, text=True,
+                          capture_output=True, env=g.env, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
