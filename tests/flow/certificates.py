@@ -1,6 +1,7 @@
 """A CA and leaves as a strict verifier wants them."""
 import datetime
 import ipaddress
+import os
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -30,6 +31,13 @@ def _usage(sign, certs):
     return x509.KeyUsage(digital_signature=sign, content_commitment=False, key_encipherment=False,
                          data_encipherment=False, key_agreement=False, key_cert_sign=certs, crl_sign=certs,
                          encipher_only=False, decipher_only=False)
+
+
+def let_read(folder):
+    """To the gateway's own user: the folders that pytest makes are closed to others."""
+    for path in (folder, *folder.parents):
+        if path.stat().st_uid == os.geteuid() and path != path.parent:
+            path.chmod(path.stat().st_mode | 0o055)
 
 
 def make_ca(folder, name="Test CA"):

@@ -18,9 +18,9 @@ import h2.connection
 import hpack
 import pytest
 
+from certificates import let_read
 from company import ADDRESS, Answer, Company, System
 from conftest import Gate, wait_for
-from test_reflect import World as Reflecting
 
 HOST, KEPT = "vault.example.test", "x-key"
 SHAPE = "key_" + 24 * "*"
@@ -53,7 +53,7 @@ class Attacked:
     auth = {"kind": "header", "name": "X-Key", "secret": "shop/key", "placeholder": SHAPE}
 
     def __init__(self, folder, protocol):
-        Reflecting.open(folder)
+        let_read(folder)
         self.secret = "key_" + secrets.token_hex(12)
         self.firm = Company(folder / "ca", protocols=[protocol])
         self.shop = self.firm.add(HOST, Shop())

@@ -2,7 +2,6 @@
 the sandbox sees its placeholder and never the credential."""
 import gzip
 import json
-import os
 import secrets
 import socket
 import ssl
@@ -11,6 +10,7 @@ import subprocess
 import pytest
 
 import company_systems as systems
+from certificates import let_read
 from company import ADDRESS, Answer, Company
 from conftest import Gate
 from http_line import rss
@@ -40,7 +40,7 @@ class Worse(systems.Echo):
 
 class World:
     def __init__(self, folder, protocols):
-        self.open(folder)
+        let_read(folder)
         self.secret = "tok_" + secrets.token_hex(14)
         self.firm = Company(folder / "ca", protocols=protocols)
         self.echo = self.firm.add(HOST, Worse(systems.bearer(self.secret)))
@@ -56,13 +56,6 @@ class World:
         self.ca.write_text(self.gate.cli("ca", "export").stdout)
         page = self.curl("/credentials", url="http://sandgate.internal")
         self.placeholder = json.loads(page.rpartition(b"\r\n\r\n")[2])["placeholders"][0]["placeholder"]
-
-    @staticmethod
-    def open(folder):
-        """The gateway's own user reads the company's CA."""
-        for path in (folder, *folder.parents):
-            if path.stat().st_uid == os.geteuid() and path != path.parent:
-                path.chmod(path.stat().st_mode | 0o055)
 
     def config(self):
         local = {"ports": [self.firm.port], "addresses": ["127.0.0.0/8"],

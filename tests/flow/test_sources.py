@@ -9,7 +9,7 @@ import company_systems as systems
 from bao import Bao, Token
 from company import ADDRESS, Answer, Company
 from conftest import wait_for
-from certificates import make_ca
+from certificates import let_read, make_ca
 
 HOST, STORE = "api.example.test", "bao.example.test"
 FIRST, NEXT = "canary-51c0ffee77-one", "canary-51c0ffee77-two"
@@ -124,9 +124,7 @@ def test_a_pods_account_logs_in(world, tmp_path):
     folder = tmp_path / "mounted"
     folder.mkdir()
     (folder / "token").write_text("jwt-of-the-pod")
-    for path in (folder, *folder.parents):
-        if path.stat().st_uid == 0 and path != path.parent:
-            path.chmod(path.stat().st_mode | 0o055)
+    let_read(folder)
     w = world()
     w.bao.accounts["agents"] = "jwt-of-the-pod"
     w.start({"kind": "kubernetes", "role": "agents", "secret": "files/token"}, vault={"files": str(folder)})

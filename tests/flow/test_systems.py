@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 import company_systems as systems
-from certificates import make_ca, make_leaf
+from certificates import let_read, make_ca, make_leaf
 from company import ADDRESS, Company, System
 from conftest import Gate
 
@@ -25,9 +25,7 @@ def pem(key):
 
 class World:
     def __init__(self, folder, protocols):
-        for path in (folder, *folder.parents):  # the gateway's own user reads the company's CA
-            if path.stat().st_uid == os.geteuid() and path != path.parent:
-                path.chmod(path.stat().st_mode | 0o055)
+        let_read(folder)
         self.folder, self.secret = folder, secrets.token_hex(16)
         self.firm, self.key = Company(folder / "ca", protocols=protocols), rsa.generate_private_key(65537, 2048)
         self.clients = make_ca(folder / "clients")
