@@ -24,6 +24,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding
 
+import websocket_line
 from company import Answer, System, Wrong
 
 # Names under which clients show credentials: a strict system wants just one of them.
@@ -418,13 +419,11 @@ class Sockets(System):
     """WebSocket (RFC 6455) over HTTP/1.1: frames come back as they are, unmasked."""
 
     def answer(self, r):
-        key = (r.one("sec-websocket-key") or "") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-        accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
+        taken = websocket_line.switch(r.one("sec-websocket-key") or "")
         shown = (r.one("authorization") or "").encode()
 
         def carry(sock, file):
-            sock.sendall(f"HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
-                         .encode() + bytes([0x81, len(shown)]) + shown)
+            sock.sendall(taken + bytes([0x81, len(shown)]) + shown)
             while head := file.read(2):
                 n, mask = head[1] & 127, b""
                 n = int.from_bytes(file.read(2), "big") if n == 126 else n

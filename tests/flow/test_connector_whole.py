@@ -1,7 +1,5 @@
 """A whole gateway before one company system: what a sandbox sees of it, and of its
 credential, also while things change."""
-import base64
-import hashlib
 import os
 import socket
 import ssl
@@ -15,6 +13,7 @@ from certificates import make_ca, make_leaf
 from conftest import wait_for
 from connector_line import System, reply
 from taken import copy_of, line_to, lines_between
+from websocket_line import switch
 
 HOST = "tracker.example.test"
 SECRET = "s3cr3t-of-the-company"
@@ -29,10 +28,7 @@ def echo(r):
 
 def websocket(r):
     """Shows the credential, then echoes what comes."""
-    accept = base64.b64encode(hashlib.sha1(
-        (r.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest())
-    r.socket.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                     b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n")
+    r.socket.sendall(switch(r.headers["sec-websocket-key"]))
     r.socket.sendall(r.headers["authorization"].encode())
     while True:
         data = r.socket.recv(65536)

@@ -1,12 +1,12 @@
 """Upgrades of HTTP/1 through the whole gateway: WebSocket, and what is none."""
 import base64
-import hashlib
 import os
 import socket
 import threading
 
 import pytest
 
+import websocket_line
 from conftest import wait_for
 from http_line import WAYS, Client, answer
 from http_world import code_of, w, world
@@ -18,13 +18,8 @@ KEY = base64.b64encode(b"0123456789abcdef").decode()
 WANTS = f"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n"
 
 
-def accept(key):
-    return base64.b64encode(hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()).decode()
-
-
 def switch(peer, r, key=None, extra=b""):
-    peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-              f"Sec-WebSocket-Accept: {accept(key or r['sec-websocket-key'])}\r\n\r\n", extra)
+    peer.send(websocket_line.switch(key or r["sec-websocket-key"]), extra)
     while data := peer.data or peer.more():
         peer.data = b""
         peer.send(data)
