@@ -2,7 +2,6 @@
 import json
 import socket
 import threading
-import time
 
 import h2.config
 import h2.connection
@@ -11,7 +10,7 @@ import h2.events
 import pytest
 
 from conftest import wait_for
-from test_listener_tls import NAME, World, basic
+from listener_world import NAME, World, basic
 
 
 @pytest.fixture(scope="module")

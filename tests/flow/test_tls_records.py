@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from test_listener_tls import GATE, NAME, World
+from listener_world import GATE, NAME, World
 from tls_records import ALERT, CCS, HANDSHAKE, USER_CANCELED, Records
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
