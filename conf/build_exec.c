@@ -357,22 +357,16 @@ check_networks(struct build *b, const struct node *root)
 {
 	const struct node *servers = node_get(root, STR("servers"));
 	const struct node *docker = b->option_nodes[OPT_EXEC_DOCKER];
-	bool has_docker = docker != NULL && docker->text.n > 0, has_network = false;
+	bool has_docker = docker != NULL && docker->text.n > 0;
 	bool has_policy = node_get(node_get(root, STR("exec")), STR("policy")) != NULL;
 
 	if (servers == NULL || servers->kind != NODE_LIST)
 		return;
 	for (const struct node *s = servers->first; s != NULL; s = s->next) {
 		const struct node *network = node_get(s, STR("network"));
-		if (network == NULL)
-			continue;
-		has_network = true;
-		check_network(b, network, has_policy, has_docker);
+		if (network != NULL)
+			check_network(b, network, has_policy, has_docker);
 	}
-	if (has_docker && !has_network)
-		report_warning(b->report, docker->at,
-			       "none of `servers` has a `network`: docker is asked "
-			       "nothing, and nothing is pinned");
 }
 
 /* Only what was written is doubted: of a short max_timeout the other follows. */

@@ -20,6 +20,7 @@
 
 #include "conf/image.h"
 #include "proxy/cli/cmds.h"
+#include "proxy/cli/docker_ask.h"
 #include "proxy/cli/ns.h"
 #include "proxy/cli/options.h"
 #include "proxy/cli/where.h"
@@ -207,6 +208,47 @@ check_state(struct doctor *d)
 		say(d, LEVEL_OK, "state", "%s", name);
 }
 
+/* The configuration alone can't know what docker calls its networks. */
+static void
+check_network(struct doctor *d, struct str server, struct str network)
+{
+	struct str docker = image_text(d->image, OPT_EXEC_DOCKER);
+	enum status st = docker.n == 0 ? ST_OK : docker_ask_network(docker, network);
+
+	if (docker.n == 0)
+		say(d, LEVEL_WARN, "network",
+		    "%.*s of server %.*s: nothing is pinned: exec.docker isn't set",
+		    STR_ARG(network), STR_ARG(server));
+	else if (st == ST_OK)
+		say(d, LEVEL_OK, "network", "docker has %.*s of server %.*s",
+		    STR_ARG(network), STR_ARG(server));
+	else if (st == ST_NOT_FOUND)
+		say(d, LEVEL_FAIL, "network",
+		    "docker has no %.*s, which server %.*s names: its sandboxes have "
+		    "no way out; see docker network ls",
+		    STR_ARG(network), STR_ARG(server));
+	else
+		say(d, LEVEL_WARN, "network",
+		    "%.*s of server %.*s is not known: exec.docker %.*s: %s",
+		    STR_ARG(network), STR_ARG(server), STR_ARG(docker),
+		    st == ST_SYSTEM ? strerror(errno) : status_words(st)->sentence);
+}
+
+static void
+check_networks(struct doctor *d)
+{
+	const struct image_exec_server *s;
+	size_t n = 0;
+
+	if (d->image == NULL)
+		return;
+	s = image_exec_servers(d->image, &n);
+	for (size_t i = 0; i < n; i++)
+		if (s[i].network.length > 0)
+			check_network(d, image_str(d->image, s[i].name),
+				      image_str(d->image, s[i].network));
+}
+
 /* The gateway that runs. */
 
 static bool
@@ -329,9 +371,9 @@ int
 cmd_doctor(int argc, char **argv)
 {
 	static void (*const checks[])(struct doctor * d) = {
-		check_libraries, check_landlock, check_secret_memory,
-		check_cookie,    check_userns,   check_nft,
-		check_config,    check_state,    check_gateway,
+		check_libraries, check_landlock, check_secret_memory, check_cookie,
+		check_userns,    check_nft,      check_config,        check_state,
+		check_networks,  check_gateway,
 	};
 	struct doctor d = { .image = NULL };
 

@@ -5,13 +5,14 @@ import os
 import pathlib
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
 
 import pytest
 
-from conftest import free_port, wait_for
+from conftest import BIN, free_port, wait_for
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "opensandbox"))
 from fake_server import FakeServer  # noqa: E402
@@ -324,3 +325,44 @@ def test_a_network_that_no_sandbox_is_found_on_is_told(gate, fake):
     ident = json.loads(f.g.cli("sandboxes", "--json", check=True).stdout)["executions"][0]["id"]
     assert f.call("DELETE", f"/v1/sandboxes/{ident}") == 204
     assert look(f.g)["standard"]["unbound"] == 2
+
+
+DOCKER = "HTTP/1.1 {}\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
+
+
+def test_doctor_asks_docker_for_each_network(tmp_path):
+    """Before any sandbox: of a name that docker doesn't have, and of a docker that can't be asked."""
+    known = {"sgbr0": "200 OK", "odd": "500 Internal Server Error"}
+    servers = [{"name": name, "url": "http://127.0.0.1:8080", "key": "k", "endpoints": ["127.0.0.0/8"], "network": network}
+               for name, network in (("a", "sgbr0"), ("b", "sgbro"), ("c", "odd"))]
+
+    def networks(docker):
+        path = tmp_path / "sandgate.yaml"
+        path.write_text(json.dumps({
+            "state_dir": str(tmp_path / "state"), "policies": {"none": {"allow": []}}, "servers": servers,
+            "listeners": [{"name": "e", "kind": "opensandbox", "address": "127.0.0.1:8090"}],
+            "exec": {"policy": "none", **({"docker": str(docker)} if docker else {})}}))
+        done = subprocess.run([BIN / "sandgate", "doctor", "-c", path, "--json"], capture_output=True, text=True, timeout=60)
+        told = [c for c in json.loads(done.stdout)["checks"] if c["check"] == "network"]
+        assert done.returncode == (1 if any(c["level"] == "FAIL" for c in told) else 0), done
+        return [(c["level"], c["text"]) for c in told]
+
+    with socket.socket(socket.AF_UNIX) as docker:
+        docker.bind(str(tmp_path / "docker.sock"))
+        docker.listen()
+
+        def answer():
+            for _ in servers:
+                with docker.accept()[0] as s:
+                    method, target, _ = s.recv(4096).decode().split(" ", 2)
+                    assert (method, target[:10]) == ("GET", "/networks/")
+                    s.sendall(DOCKER.format(known.get(target[10:], "404 Not Found")).encode())
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        a, b, c = networks(tmp_path / "docker.sock")
+        thread.join(10)
+    assert a == ("OK", "docker has sgbr0 of server a")
+    assert b[0] == "FAIL" and b[1].startswith("docker has no sgbro, which server b names: its sandboxes have no way out")
+    assert c[0] == "WARN" and "odd of server c is not known" in c[1]
+    assert {level for level, text in networks(tmp_path / "none.sock") if text.endswith("No such file or directory")} == {"WARN"}
+    assert [level for level, text in networks(None) if "exec.docker isn't set" in text] == ["WARN"] * 3
