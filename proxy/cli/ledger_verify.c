@@ -2,9 +2,13 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "proxy/cli/ledger_walk.h"
 #include "proxy/io/row.h"
+
+/* How long a ledger may take from its key to the first signature: a commit. */
+enum { AWAIT_MS = 3000, AWAIT_STEP_MS = 50 };
 
 struct segment {
 	uint64_t number, first, last; /* last 0: open */
@@ -380,22 +384,29 @@ nothing_is_left(struct walk *w)
 }
 
 static bool
-note_last(void *ctx, const struct verify_place *p, bool is_signed)
+note_line(void *ctx, const struct verify_place *p, bool is_signed)
 {
-	uint64_t *last = ctx;
+	struct walk *w = ctx;
 
-	(void)is_signed;
-	if (p != NULL && p->seq > *last)
-		*last = p->seq;
+	w->was_signed = w->was_signed || is_signed;
+	if (p != NULL && p->seq > w->logged_to)
+		w->logged_to = p->seq;
 	return true;
 }
 
+/*
+ * A ledger that signs goes from its key to the row of heads, and then to heads.log: so
+ * what must be in the database is read before it, and what must be there for it after.
+ */
 static enum status
 prepare(struct walk *w, const char *dir)
 {
 	CLEANUP(sql_done) sqlite3_stmt *last = NULL;
 	char path[4200];
 
+	ledger_keys_load(&w->keys, dir);
+	w->had_key = w->keys.n > 0;
+	(void)ledger_places_each(dir, note_line, w);
 	(void)snprintf(path, sizeof path, "%s/ledger.db", dir);
 	enum status st = sql_open_reader(path, &w->db);
 	/* One transaction: a running ledger goes on writing, we see one moment. */
@@ -407,6 +418,7 @@ prepare(struct walk *w, const char *dir)
 		st = sql_next(last);
 	if (st == ST_OK) {
 		w->last_head = sql_get_u64(last, 0);
+		ledger_keys_load(&w->keys, dir);
 		st = sql_prepare(w->db,
 				 "SELECT seq, segment, is_end, link, signature, key"
 				 " FROM heads ORDER BY seq",
@@ -418,15 +430,13 @@ prepare(struct walk *w, const char *dir)
 	return st;
 }
 
-enum status
-ledger_verify(const char *dir, const struct verify_place *expect,
-	      struct verify_result *ret_r)
+static enum status
+verify_once(const char *dir, const struct verify_place *expect,
+	    struct verify_result *ret_r, bool *ret_is_awaited)
 {
 	struct verify_result r = { .is_whole = true };
 	struct walk w = { .r = &r };
 
-	ledger_keys_load(&w.keys, dir);
-	(void)ledger_places_each(dir, note_last, &w.logged_to);
 	enum status st = prepare(&w, dir);
 	if (st == ST_OK && next_head(&w) && walk_all(&w) && nothing_is_left(&w) &&
 	    erasures_fit(&w) && walk_meets_log(&w, dir))
@@ -436,5 +446,21 @@ ledger_verify(const char *dir, const struct verify_place *expect,
 	(void)sqlite3_close(w.db);
 	if (st == ST_OK)
 		*ret_r = r;
+	*ret_is_awaited = w.is_awaited;
+	return st;
+}
+
+enum status
+ledger_verify(const char *dir, const struct verify_place *expect,
+	      struct verify_result *ret_r)
+{
+	const struct timespec pause = { .tv_nsec = AWAIT_STEP_MS * 1000000L };
+	bool is_awaited = false;
+	enum status st = verify_once(dir, expect, ret_r, &is_awaited);
+
+	for (int ms = 0; is_awaited && ms < AWAIT_MS; ms += AWAIT_STEP_MS) {
+		(void)nanosleep(&pause, NULL);
+		st = verify_once(dir, expect, ret_r, &is_awaited);
+	}
 	return st;
 }

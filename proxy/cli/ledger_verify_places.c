@@ -26,32 +26,27 @@ walk_meets_place(struct walk *w, const struct verify_place *p, const char *where
 			   "%s has another link at row %llu", where, LL(p->seq));
 }
 
-struct log_walk {
-	struct walk *w;
-	bool has_signature;
-};
-
 static bool
 line_fits(void *ctx, const struct verify_place *p, bool is_signed)
 {
-	struct log_walk *x = ctx;
+	struct walk *w = ctx;
 
-	x->has_signature = x->has_signature || is_signed;
+	(void)is_signed;
 	if (p == NULL)
-		return walk_misfit(x->w, 1, x->w->r->tip.seq,
+		return walk_misfit(w, 1, w->r->tip.seq,
 				   "heads.log has a malformed line");
 	/* A gateway that runs notes places that our snapshot can't have yet. */
-	return p->seq > x->w->logged_to || walk_meets_place(x->w, p, "heads.log");
+	return p->seq > w->logged_to || walk_meets_place(w, p, "heads.log");
 }
 
 bool
 walk_meets_log(struct walk *w, const char *dir)
 {
-	struct log_walk x = { .w = w };
-
-	if (!ledger_places_each(dir, line_fits, &x))
+	if (!ledger_places_each(dir, line_fits, w))
 		return false;
-	if ((x.has_signature || w->keys.n > 0) && w->last_head == 0)
-		return walk_misfit(w, 1, w->r->tip.seq, "the signatures are gone");
-	return true;
+	if (w->last_head != 0 || !(w->was_signed || w->had_key))
+		return true;
+	/* The key is written down just before what it has signed first. */
+	w->is_awaited = !w->was_signed;
+	return walk_misfit(w, 1, w->r->tip.seq, "the signatures are gone");
 }

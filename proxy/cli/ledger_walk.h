@@ -17,12 +17,16 @@ struct head {
 };
 
 struct walk {
-	uint64_t logged_to; /* the last place in heads.log when we began */
+	/* When we began, before the moment of the database that we see: the last place in
+	 * heads.log, was one signed there, and was there a key? */
+	uint64_t logged_to;
+	bool was_signed, had_key;
+	bool is_awaited; /* the first signature: the misfit is that it isn't there */
 	sqlite3 *db;
 	sqlite3_stmt *heads, *row;
 	struct head head; /* the next one to meet */
 	uint64_t signed_to, last_head;
-	struct ledger_keys keys;
+	struct ledger_keys keys; /* as of after that moment */
 	struct verify_result *r;
 };
 

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -411,6 +412,41 @@ each_of_a_thousand_tampered_ledgers_is_found_and_located(void **state)
 	}
 }
 
+/* Its first signature as a ledger writes it down: the key, the head, the line. */
+static void
+a_key_without_a_signature_is_borne_only_until_that_must_be_there(void **state)
+{
+	struct bench *b = *state;
+	struct verify_result r = { 0 };
+	char path[128];
+
+	sqlite3 *db = open_copy(b);
+	(void)snprintf(path, sizeof path, "%s/heads.log", b->copy);
+	assert_int_equal(unlink(path), 0);
+	run(db, "CREATE TABLE later AS SELECT * FROM heads");
+	run(db, "DELETE FROM heads");
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+	assert_int_equal(ledger_verify(b->copy, &(struct verify_place){ 0 }, &r),
+			 ST_OK);
+	assert_false(r.is_whole);
+	assert_string_equal(r.what, "the signatures are gone");
+	pid_t writer = fork();
+	assert_true(writer >= 0);
+	if (writer == 0) {
+		(void)usleep(300000);
+		(void)snprintf(path, sizeof path, "%s/ledger.db", b->copy);
+		_exit(sqlite3_open(path, &db) != SQLITE_OK ||
+		      sqlite3_exec(db, "INSERT INTO heads SELECT * FROM later", NULL,
+				   NULL, NULL) != SQLITE_OK);
+	}
+	assert_int_equal(ledger_verify(b->copy, &(struct verify_place){ 0 }, &r),
+			 ST_OK);
+	int how = 1;
+	assert_int_equal(waitpid(writer, &how, 0), writer);
+	assert_int_equal(how, 0);
+	assert_true(r.is_whole && r.signatures >= 4);
+}
+
 /* A place noted elsewhere shows what was cut back together with heads.log. */
 static void
 a_place_noted_elsewhere_misses_what_was_cut_off_everywhere(void **state)
@@ -444,6 +480,8 @@ main(void)
 		cmocka_unit_test(the_ledger_as_it_was_written_is_whole),
 		cmocka_unit_test(
 			each_of_a_thousand_tampered_ledgers_is_found_and_located),
+		cmocka_unit_test(
+			a_key_without_a_signature_is_borne_only_until_that_must_be_there),
 		cmocka_unit_test(
 			a_place_noted_elsewhere_misses_what_was_cut_off_everywhere),
 	};
