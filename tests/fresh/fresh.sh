@@ -1,5 +1,6 @@
 #!/bin/sh
-# A Debian with nothing installed, this project copied in, ./dev demo run there.
+# A Debian with nothing installed, this project copied in, ./dev demo (or COMMAND, as
+# ./dev test unit) run there.
 # usage: fresh.sh SUITE [COMMAND ...]   The root is made anew and removed.
 set -eu
 suite=$1
@@ -26,6 +27,8 @@ debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" 2>&1 || {
 rm -f "$root.log"
 cp /etc/resolv.conf /etc/hosts "$root/etc/" 2>/dev/null || true
 cp -r /usr/local/share/ca-certificates "$root/usr/local/share/" 2>/dev/null || true
+# Nothing of this is to outlive a loss of power, and waiting for the disk is most of an installation.
+echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/fresh"
 mkdir -p "$root/src/project" "$root/old"
 git -C "$top" ls-files -z -co --exclude-standard |
 	(cd "$top" && xargs -0 cp --parents -t "$root/src/project" 2>/dev/null)
