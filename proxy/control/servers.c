@@ -80,7 +80,8 @@ finish(struct servers_look *all)
 	for (size_t i = 0; i < all->n; i++)
 		(void)json_array_append_new(list, describe(&all->of[i]));
 	admin_answer(all->conn, 200, json_pack("{s:o}", "servers", list));
-	free(all);
+	/* Callers may still look at it. */
+	loop_defer(all->control->loop, free, all);
 }
 
 static void
