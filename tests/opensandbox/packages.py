@@ -19,7 +19,7 @@ PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.execu
 PIP = ["opensandbox-server==1.1.1", "opensandbox==1.1.1", "opensandbox-code-interpreter==1.1.1",
        "opensandbox-cli==1.1.1", "opensandbox-mcp==1.1.1", "websockets"]
 NPM = ["@alibaba-group/opensandbox@0.1.11"]
-RUNSC = "gvisor.dev/gvisor/runsc@go"
+RUNSC = "gvisor.dev/gvisor", "v0.0.0-20260905035102-160fafc42237"
 INSIDE = ["wire.py", "execd.py", "execd_run.py", "execd_files.py", "execd_pty.py", "egress.py"]
 
 
@@ -98,8 +98,9 @@ def runsc():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "go.mod").write_text("module build\n\ngo 1.22\n")
         # Static, because it starts itself again in a root without a loader.
-        run("runsc", [go, "install", RUNSC], cwd=folder,
-            env={**os.environ, "CGO_ENABLED": "0", "GOBIN": str(SHELF / "bin"), "GOFLAGS": "-buildvcs=false"})
+        env = {**os.environ, "CGO_ENABLED": "0", "GOBIN": str(SHELF / "bin"), "GOFLAGS": "-buildvcs=false -mod=mod"}
+        run("runsc", [go, "get", "@".join(RUNSC)], cwd=folder, env=env)
+        run("runsc", [go, "install", f"{RUNSC[0]}/runsc"], cwd=folder, timeout=3600, env=env)
     return made
 
 
