@@ -21,7 +21,8 @@ import pytest
 
 from conftest import BIN, end_server, wait_for
 from dns_gate import AAAA, A, Answer, query
-from test_tunnel import Origin, echo, read_refusal
+from tls_world import read_refusal
+from tunnel_world import Origin, echo
 
 if os.geteuid() != 0:
     pytest.skip("only root may make namespaces with bridges", allow_module_level=True)

@@ -7,7 +7,8 @@ import pytest
 
 from conftest import free_port, wait_for
 from dns_gate import A, Answer, query
-from test_tunnel import config, echo, origin, read_head, secure  # noqa: F401 (a fixture)
+from tls_world import read_head
+from tunnel_world import config, echo, origin, secure  # noqa: F401 (a fixture)
 
 
 def ask(address, name="no.example.test"):

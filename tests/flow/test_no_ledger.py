@@ -1,14 +1,14 @@
 """No row, no way out: a full disk and a dead ledger stop egress soon, and only as long as they last."""
 import os
 import signal
-import socket
 import subprocess
 import time
 
 import pytest
 
 from conftest import Gate, wait_for
-from test_tunnel import by_connect, config, origin, read_head  # noqa: F401 (a fixture)
+from tls_world import read_head
+from tunnel_world import by_connect, config, origin  # noqa: F401 (a fixture)
 
 
 PLENTY = {"limits": {"connections_per_second": 100000, "connections_burst": 100000, "requests_per_second": 100000,

@@ -12,7 +12,8 @@ import pytest
 from conftest import wait_for
 from fake_dns import encode_name
 from test_connector_whole import HOST as COMPANY, SECRET, Whole
-from test_tunnel import config as tunnel_config, echo, origin, read_head, read_refusal, secure  # noqa: F401
+from tls_world import read_head, read_refusal
+from tunnel_world import config as tunnel_config, echo, origin, secure  # noqa: F401
 
 HERE, THERE, DEMO = "127.0.0.9", "127.0.0.10", "127.0.0.7"
 NXDOMAIN = 3

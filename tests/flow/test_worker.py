@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from worker_gate import connect, echo, end_rows, gate, read_head, read_refusal, secure, socks, tls
+from tls_world import read_head, read_refusal
+from worker_gate import connect, echo, end_rows, gate, secure, socks, tls
 
 
 def test_connect_carries_tls_and_leaves_two_rows(gate):

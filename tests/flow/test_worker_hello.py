@@ -4,7 +4,8 @@ import struct
 
 import pytest
 
-from worker_gate import connect, echo, gate, read_head, secure, socks, tls
+from tls_world import read_head
+from worker_gate import connect, echo, gate, secure, socks, tls
 
 
 def hello_of(context, name):

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from worker_gate import CONFIG, Origin, connect, echo, end_rows, gate, read_head, read_refusal, secure, tls
+from tls_world import read_head, read_refusal
+from worker_gate import CONFIG, Origin, connect, echo, end_rows, gate, secure, tls
 
 SMALLER = CONFIG.replace("[ok.test, ", "[")
 

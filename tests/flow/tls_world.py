@@ -1,10 +1,10 @@
 """Authorities, leaves and hosts over TLS for tests of interception."""
 import http.server
+import json
 import socket
 import ssl
 import subprocess
 import threading
-
 
 
 def openssl(*words, **kw):
@@ -122,6 +122,22 @@ def tunnel(gate, host, port, timeout=10, source="127.0.0.1"):
     return sock
 
 
+def read_head(sock):
+    data = b""
+    while b"\r\n\r\n" not in data and (more := sock.recv(1)):
+        data += more
+    return data.decode()
+
+
+def read_refusal(sock):
+    head = read_head(sock)
+    size = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
+    body = b""
+    while len(body) < size:
+        body += sock.recv(size - len(body))
+    return head, json.loads(body)["error"]
+
+
 def read_answer(sock):
     """(status, fields, body) of one HTTP/1.1 response with a length."""
     data = b""
@@ -137,6 +153,3 @@ def read_answer(sock):
         assert part, (head, len(body))
         body += part
     return int(lines[0].split()[1]), fields, body
-
-
-__all__ = ["Authority", "Host", "openssl", "read_answer", "tunnel"]

@@ -1,5 +1,4 @@
 """A worker alone, its host that speaks TLS, and the words of its ways in."""
-import json
 import socket
 import ssl
 import struct
@@ -84,25 +83,6 @@ def gate(tmp_path, tls):
     worker.client, worker.origin, worker.db, worker.plain = tls[1], origin, db, plain
     yield worker
     assert worker.close() == 0
-
-
-def read_head(sock):
-    data = b""
-    while b"\r\n\r\n" not in data:
-        more = sock.recv(1)
-        if not more:
-            break
-        data += more
-    return data.decode()
-
-
-def read_refusal(sock):
-    head = read_head(sock)
-    size = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
-    body = b""
-    while len(body) < size:
-        body += sock.recv(size - len(body))
-    return head, json.loads(body)["error"]
 
 
 def connect(gate, target, more="", **kw):
