@@ -168,7 +168,8 @@ class Answer:
 
 
 class System(threading.Thread):
-    """A company system, HTTP/1.1 over TLS: `serve(request)` gives the bytes of an answer."""
+    """A system, HTTP/1.1, over TLS if it has a context: `serve(request)` gives the bytes of an answer,
+    or None to close."""
 
     def __init__(self, context, serve):
         super().__init__(daemon=True)
@@ -187,7 +188,7 @@ class System(threading.Thread):
 
     def client(self, s):
         try:
-            s = self.context.wrap_socket(s, server_side=True)
+            s = self.context.wrap_socket(s, server_side=True) if self.context else s
             self.clients.append(s)
             with s, s.makefile("rb") as f:
                 while True:
@@ -315,12 +316,7 @@ class Connector(Role):
         return lane
 
     def rows(self, *kinds, least=0):
-        end = time.time() + 5
-        while True:
-            found = [r for r in self.ring.read() if not kinds or r["kind"] in kinds]
-            if len(found) >= least or time.time() > end:
-                return found
-            time.sleep(0.02)
+        return self.ring.wait(kinds, least)
 
     def close(self):
         self.system.close()

@@ -5,17 +5,13 @@ the sandbox that it reaches.
     w.brain.place = lambda wish: route(w.box) | answer(200, b"{}") | refuse("NOT_FOUND")
     w.box.serve = lambda request, sock: sock.sendall(...)
 """
-import array
-import fcntl
 import json
-import os
 import socket
 import struct
 import threading
-import time
 
-from role_line import ASKS, STATUS, Role, Wire, compile_file, pair, str16
-from worker_line import RING_DATA, STATS, Ring, shared
+from role_line import ASKS, STATUS, Asked, Role, compile_file, seal, str16
+from worker_line import STATS, Ring, shared
 
 CONFIG = """
 listeners:
@@ -62,49 +58,11 @@ def answer(http, body=b"", **more):
     if len(body) <= 32768:
         return put_answer(1, http=http, body=body, **more)
     out, _ = put_answer(1, http=http, body=body, inline=False, **more)
-    return out, [memfd(body)]
+    return out, [seal(body)]
 
 
 def route(box, **more):
     return put_answer(2, **{"host": "127.0.0.1", "port": box.port, **more})
-
-
-def memfd(data):
-    fd = os.memfd_create("answer", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.write(fd, data)
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
-    return fd
-
-
-class Asked(threading.Thread):
-    """One end of a line: heard(ask, Wire, descriptors, reply) says what to do."""
-
-    def __init__(self, sock):
-        super().__init__(daemon=True)
-        self.sock = sock
-        self.start()
-
-    def run(self):
-        while True:
-            try:
-                data, fds, _, _ = socket.recv_fds(self.sock, 70000, 4)
-            except OSError:
-                return
-            if not data:
-                return
-            _, ask, _, seq = struct.unpack_from("!HBBI", data)
-            self.heard(ask, Wire(data[8:]), list(fds), lambda body, back=(), a=ask, s=seq: self.reply(a, s, body, back))
-            for fd in fds:
-                os.close(fd)
-
-    def reply(self, ask, seq, body, back=()):
-        control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", back))] if back else []
-        try:
-            self.sock.sendmsg([struct.pack("!HBBI", 0x5347, ask, 1, seq) + body], control)
-        except OSError:
-            pass
-        for fd in back:
-            os.close(fd)
 
 
 class Brain(Asked):
@@ -115,7 +73,7 @@ class Brain(Asked):
         self.place = lambda wish: refuse("NOT_FOUND")
         super().__init__(sock)
 
-    def heard(self, ask, w, fds, reply):
+    def on(self, ask, w, fds, reply):
         if ask == ASKS["PLACE"]:
             wish = read_wish(w)
             assert len(fds) == 1
@@ -144,7 +102,7 @@ class Reacher(Asked):
         self.asked, self.status = [], "OK"
         super().__init__(sock)
 
-    def heard(self, ask, w, fds, reply):
+    def on(self, ask, w, fds, reply):
         assert ask == ASKS["REACH"], "an execution request may not DIAL"
         server, host, port = w.str16().decode(), w.str16().decode(), w.get("H")
         self.asked.append((server, host, port))
@@ -246,11 +204,4 @@ class ExecWorker(Role):
         return socket.create_connection(("127.0.0.1", self.port), timeout=10)
 
     def rows(self, *kinds, least=0):
-        """Rows of these kinds; waits until there are `least`."""
-        end = time.monotonic() + 5
-        while True:
-            found = [dict(r, exec=json.loads(r["exec"]) if r["exec"] else None) for r in self.ring.read()
-                     if not kinds or r["kind"] in kinds]
-            if len(found) >= least or time.monotonic() > end:
-                return found
-            time.sleep(0.02)
+        return [dict(r, exec=json.loads(r["exec"]) if r["exec"] else None) for r in self.ring.wait(kinds, least)]

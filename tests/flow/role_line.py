@@ -117,13 +117,12 @@ class Line:
         self.sock.close()
 
 
-class Answerer(threading.Thread):
-    """One end of a line on which the role asks; heard(Wire, descriptors) gives an answer's body and
-    descriptors."""
+class Asked(threading.Thread):
+    """One end of a line on which the role asks: on(ask, Wire, descriptors, reply) says what to do."""
 
     def __init__(self, sock):
         super().__init__(daemon=True)
-        self.sock, self.asked = sock, []
+        self.sock = sock
         self.start()
 
     def run(self):
@@ -135,16 +134,30 @@ class Answerer(threading.Thread):
             if not data:
                 return
             _, ask, _, seq = struct.unpack_from("!HBBI", data)
-            body, back = self.heard(Wire(data[8:]), list(fds))
+            self.on(ask, Wire(data[8:]), list(fds), lambda body, back=(), a=ask, s=seq: self.reply(a, s, body, back))
             for fd in fds:
                 os.close(fd)
-            control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", back))] if back else []
-            try:
-                self.sock.sendmsg([struct.pack("!HBBI", 0x5347, ask, 1, seq) + body], control)
-            except OSError:
-                return
-            for fd in back:
-                os.close(fd)
+
+    def reply(self, ask, seq, body, back=()):
+        control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", back))] if back else []
+        try:
+            self.sock.sendmsg([struct.pack("!HBBI", 0x5347, ask, 1, seq) + body], control)
+        except OSError:
+            pass  # the role is gone, which the next read tells
+        for fd in back:
+            os.close(fd)
+
+
+class Answerer(Asked):
+    """The same where each message is answered at once; heard(Wire, descriptors) gives an answer's body and
+    descriptors."""
+
+    def __init__(self, sock):
+        self.asked = []
+        super().__init__(sock)
+
+    def on(self, ask, w, fds, reply):
+        reply(*self.heard(w, fds))
 
 
 def pair():

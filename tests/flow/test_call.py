@@ -1,105 +1,20 @@
 """CALL: control asks an execution server through a connector's process, which we are the neighbours of."""
-import os
-import socket
 import struct
 import threading
 import time
 
 import pytest
 
-from connector_line import Connector, Request, reply
-from role_line import STATUS, Line, Wire, pair, str16, ROLES
-
-KEY = b"canary-4c91d2e7b0-server-key"
-SERVER = """
-servers:
-  - {{name: standard, url: "{scheme}://{at}", {more} key: opensandbox/standard, endpoints: ["127.0.0.0/8"]}}
-  - {{name: other, url: "http://127.0.0.1:9", key: opensandbox/other, endpoints: ["127.0.0.0/8"]}}
-"""
-TRACKER = """
-  - {name: tracker, hosts: [tracker.example.test], auth: {kind: bearer, secret: tracker/token}, allow: [{paths: ["/**"]}]}
-"""
-
-
-class Plain(threading.Thread):
-    """An execution server on loopback, HTTP/1.1: `serve(request)` gives bytes, or None to close."""
-
-    def __init__(self):
-        super().__init__(daemon=True)
-        self.requests, self.clients = [], 0
-        self.serve = lambda r: reply(200, b'{"ok":true}', [("Content-Type", "application/json")])
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self.socket.getsockname()[1]
-        self.start()
-
-    def run(self):
-        while True:
-            try:
-                s, _ = self.socket.accept()
-            except OSError:
-                return
-            self.clients += 1
-            threading.Thread(target=self.client, args=(s,), daemon=True).start()
-
-    def client(self, s):
-        try:
-            with s, s.makefile("rb") as f:
-                while True:
-                    r = Request(f, s)
-                    self.requests.append(r)
-                    out = self.serve(r)
-                    if out is None:
-                        return
-                    s.sendall(out)
-        except (OSError, EOFError, ValueError):
-            return
-
-
-class Server(Connector):
-    """The process of group server/standard."""
-
-    group = "server/standard"
-
-    def __init__(self, tmp_path, plain, url=None, more="", tracker=TRACKER, extra=""):
-        self.plain = plain
-        scheme, at = (url or f"http://127.0.0.1:{plain.port}").split("://")
-        super().__init__(tmp_path, tracker, lambda r: reply(200, b"{}"), {"opensandbox/standard": KEY, "tracker/token": KEY},
-                         {"127.0.0.1": plain.port, "osb.example.test": plain.port},
-                         extra=SERVER.format(scheme=scheme, at=at, more=more) + extra)
-
-    def new_line(self, role):
-        ours, theirs = pair()
-        self.neighbours += 1
-        self.give("LINE", ROLES[role], self.group if role == "KEEPER" else str(self.neighbours), [theirs.fileno()])
-        theirs.close()
-        return Line(ours)
-
-    def begin(self, target="/v1/sandboxes", method="GET", body=b"", kind="", name="standard", deadline=5000, most=65536):
-        text = b"".join(map(str16, (name, method, target, kind))) + struct.pack("!II", deadline, most) + str16(body)
-        return self.lines["CONTROL"].send("CALL", text)
-
-    def end(self, seq, timeout=10):
-        """(status, HTTP status, type, body)"""
-        body, fds = self.lines["CONTROL"].answer(seq, timeout)
-        w = Wire(body)
-        status, http, kind, n = STATUS[w.get("H")], w.get("H"), w.str16().decode(), w.get("I")
-        w.end()
-        data = b""
-        for fd in fds:
-            data += os.pread(fd, n + 1, 0)
-            os.close(fd)
-        assert len(data) == n
-        return status, http, kind, data
-
-    def ask(self, *args, **more):
-        return self.end(self.begin(*args, **more))
+from call_world import KEY, Hook, Server, execution_server
+from connector_line import reply
+from role_line import str16
 
 
 @pytest.fixture
 def plain():
-    p = Plain()
+    p = execution_server()
     yield p
-    p.socket.close()
+    p.close()
 
 
 @pytest.fixture
@@ -268,7 +183,7 @@ def test_trickled_bytes_do_not_move_the_deadline(server, plain):
 def test_connections_are_kept_and_used_again(server, plain):
     for _ in range(5):
         assert server.ask()[0] == "OK"
-    assert (plain.clients, len(plain.requests)) == (1, 5)
+    assert (len(plain.clients), len(plain.requests)) == (1, 5)
 
 
 def test_calls_at_once_have_connections_of_their_own(server, plain):
@@ -276,7 +191,7 @@ def test_calls_at_once_have_connections_of_their_own(server, plain):
     plain.serve = lambda r: together.wait() >= 0 and reply(200, r.target.encode())
     asked = {server.begin(f"/{i}"): f"/{i}".encode() for i in range(8)}
     assert [server.end(seq)[3] for seq in asked] == list(asked.values())
-    assert plain.clients == 8
+    assert len(plain.clients) == 8
     assert len(server.keeper.asked) <= 8
 
 
@@ -292,7 +207,7 @@ def test_a_get_on_a_kept_connection_that_closed_is_asked_again_once(server, plai
     assert server.ask("/1")[0] == "OK"
     assert server.ask("/2")[0] == "OK"
     assert [r.target for r in plain.requests] == ["/1", "/2", "/2"]
-    assert plain.clients == 2
+    assert len(plain.clients) == 2
 
 
 def test_a_create_takes_no_connection_that_its_server_has_closed(server, plain):
@@ -303,7 +218,7 @@ def test_a_create_takes_no_connection_that_its_server_has_closed(server, plain):
         assert server.ask(f"/{i}", "POST", b"{}", "application/json")[:2] == ("OK", 200)
         time.sleep(0.1)
     assert [r.target for r in plain.requests] == ["/0", "/1", "/2"]
-    assert plain.clients == 3
+    assert len(plain.clients) == 3
 
 
 def test_a_create_is_never_sent_twice(server, plain):
@@ -418,7 +333,7 @@ def test_a_key_goes_in_plain_text_only_where_conf_meant_it(tmp_path, plain):
 
 
 def test_a_server_behind_tls_is_verified(tmp_path):
-    plain = Plain()
+    plain = execution_server()
     s = Server(tmp_path, plain, "https://tracker.example.test:443")
     try:
         s.system.serve = lambda r: reply(200, b"{}")
@@ -431,7 +346,7 @@ def test_a_server_behind_tls_is_verified(tmp_path):
         assert not plain.requests
     finally:
         assert s.close() == 0
-        plain.socket.close()
+        plain.close()
 
 
 def test_a_stop_waits_for_what_was_sent_and_takes_no_more(server, plain):
@@ -447,15 +362,6 @@ def test_a_stop_waits_for_what_was_sent_and_takes_no_more(server, plain):
     go.set()
     assert server.end(seq)[:2] == ("OK", 200)
     server.super.answer(drain)
-
-
-class Hook(Server):
-    """The process of group default, whose connector `tracker` is called by control as a webhook."""
-    group = "default"
-
-    def __init__(self, tmp_path, plain, auth):
-        tracker = TRACKER.replace("{kind: bearer, secret: tracker/token}", auth)
-        super().__init__(tmp_path, plain, tracker=tracker, extra="exec: {approval_webhook: tracker}\n")
 
 
 @pytest.mark.parametrize("auth, shown", [

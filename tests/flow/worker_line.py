@@ -48,6 +48,15 @@ class Ring:
             self.at += (8 + size + 7) // 8 * 8
         return self.rows
 
+    def wait(self, kinds=(), least=0):
+        """Rows of these kinds, of all without any; waits until there are `least`."""
+        end = time.monotonic() + 5
+        while True:
+            found = [r for r in self.read() if not kinds or r["kind"] in kinds]
+            if len(found) >= least or time.monotonic() > end:
+                return found
+            time.sleep(0.02)
+
     @staticmethod
     def decode(body):
         w = Wire(body)
@@ -133,10 +142,4 @@ class Worker(Role):
         return socket.create_connection(("127.0.0.1", port or self.proxy), source_address=(source, 0), timeout=10)
 
     def rows(self, *kinds, least=0):
-        """Rows of these kinds; waits until there are `least`."""
-        end = time.time() + 5
-        while True:
-            found = [r for r in self.ring.read() if not kinds or r["kind"] in kinds]
-            if len(found) >= least or time.time() > end:
-                return found
-            time.sleep(0.02)
+        return self.ring.wait(kinds, least)
