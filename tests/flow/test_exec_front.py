@@ -1,6 +1,5 @@
 """The front of an execution listener: who is asked, what goes on, what comes back, what the
 ledger is told.  A worker alone; control, dialer and sandbox are ours."""
-import base64
 import hashlib
 import http.client
 import json
@@ -12,18 +11,8 @@ import pytest
 
 from conftest import wait_for
 from exec_line import ExecWorker, answer, event, ok, refuse, route
-
-ID = "sb-one"
-PROXY = f"/v1/sandboxes/{ID}/proxy"
-
-
-@pytest.fixture
-def w(tmp_path):
-    worker = ExecWorker(tmp_path)
-    worker.brain.place = lambda wish: route(worker.box)
-    yield worker
-    assert worker.is_alive()
-    assert worker.close() == 0
+from exec_world import ID, PROXY, w  # noqa: F401 (a fixture)
+from websocket_line import switch
 
 
 def ask(w, method, path, body=None, **fields):
@@ -264,10 +253,7 @@ def test_a_download_keeps_ranges_and_is_hashed(w):
 def test_a_terminal_is_a_websocket_without_extensions(w):
 
     def serve(request, sock):
-        key = request.names["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-        digest = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
-        sock.sendall(f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                     f"Sec-WebSocket-Accept: {digest}\r\n\r\n".encode() + b"\x82\x03\x01ok")
+        sock.sendall(switch(request.names["sec-websocket-key"]) + b"\x82\x03\x01ok")
         sock.recv(100)
     w.box.serve = serve
     s = w.connect()

@@ -9,20 +9,12 @@ import h2.connection
 import pytest
 
 from conftest import wait_for
-from exec_line import Brain, ExecWorker, route
+from exec_line import Brain, route
+from exec_world import PROXY, w  # noqa: F401 (a fixture)
 
-PING = "/v1/sandboxes/sb-one/proxy/44772/ping"
+PING = f"{PROXY}/44772/ping"
 SIDE_BY_SIDE = 100  # streams of one connection
 CONNECTIONS = 16  # a quarter of limits.all_connections: one caller's
-
-
-@pytest.fixture
-def w(tmp_path):
-    worker = ExecWorker(tmp_path)
-    worker.brain.place = lambda wish: route(worker.box)
-    yield worker
-    assert worker.is_alive()
-    assert worker.close() == 0
 
 
 def get(w):
@@ -57,13 +49,13 @@ def test_a_route_that_leads_nowhere_is_left_once(w):
 
 def test_a_control_that_is_behind_hears_of_all_that_has_ended(w, monkeypatch):
     go = threading.Event()
-    heard = Brain.heard
+    on = Brain.on
 
     def slow(brain, ask, wire, fds, reply):
         if len(brain.wishes) == SIDE_BY_SIDE * CONNECTIONS:
             go.wait()
-        heard(brain, ask, wire, fds, reply)
-    monkeypatch.setattr(Brain, "heard", slow)
+        on(brain, ask, wire, fds, reply)
+    monkeypatch.setattr(Brain, "on", slow)
     w.brain.place = lambda wish: None
     connections, before = [], descriptors(w)
     for _ in range(CONNECTIONS):
@@ -75,7 +67,7 @@ def test_a_control_that_is_behind_hears_of_all_that_has_ended(w, monkeypatch):
         s.sendall(c.data_to_send())
         connections.append(s)
     wait_for(lambda: len(w.brain.wishes) == SIDE_BY_SIDE * CONNECTIONS)
-    for s in connections:  # the first to leave stops control, which hears of no other for now
+    for s in connections:  # the first to leave stops control, which hears of no other meanwhile
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         s.close()
     wait_for(lambda: descriptors(w) == before)
