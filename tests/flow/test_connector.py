@@ -1,26 +1,18 @@
 """The connector process: who may use it, what it adds, what comes back."""
 import base64
 import gzip
-import json
 import re
 import socket
 import struct
 import threading
 import time
-import urllib.parse
 
 import pytest
 
 from certificates import make_ca, make_leaf
-from connector_line import HOST, Connector, Lane, System, reply
+from connector_line import HOST, Connector, Lane, reply
+from connector_world import OAUTH, REFRESH, TRACKER, Idp, ParentProxy, with_idp
 from role_line import STATUS, Wire, str16
-
-TRACKER = """
-  - name: tracker
-    hosts: [tracker.example.test]
-    auth: {kind: bearer, secret: tracker/token}
-    allow: [{methods: [GET, POST], paths: ["/api/**"]}]
-"""
 
 
 @pytest.fixture
@@ -302,40 +294,6 @@ def test_a_form_is_gathered_and_sent_with_its_new_length(start):
     assert a.reason == "too_big"
 
 
-OAUTH = """
-  - name: tracker
-    hosts: [tracker.example.test]
-    auth: {kind: oauth2_client_credentials, secret: tracker/token, client_id: me, token_url: "https://idp.example.test/t"}
-    allow: [{methods: [GET, POST], paths: ["/api/**"]}]
-"""
-REFRESH = OAUTH.replace("oauth2_client_credentials", "oauth2_refresh")
-
-
-class Idp:
-    """A token service: access tokens with numbers, refresh tokens that change each time."""
-
-    def __init__(self, rotates=False):
-        self.n, self.rotates, self.status, self.delay, self.seen = 0, rotates, 200, 0, []
-
-    def __call__(self, r):
-        time.sleep(self.delay)
-        self.seen.append(dict(urllib.parse.parse_qsl(r.body.decode())))
-        if self.status != 200:
-            return reply(self.status, b'{"error":"invalid_grant","echo":"%s"}' % r.body)
-        self.n += 1
-        t = {"access_token": "access-%d-token" % self.n, "token_type": "Bearer", "expires_in": 3600}
-        if self.rotates:
-            t["refresh_token"] = "refresh-%d" % self.n
-        return reply(200, json.dumps(t).encode())
-
-
-def with_idp(start, config, idp, **more):
-    c = start(config, **more)
-    c.idp = System(c.context("idp.example.test"), idp)
-    c.fetcher.hosts["idp.example.test"] = c.idp.port
-    return c
-
-
 def test_many_requests_get_one_token(start):
     idp = Idp()
     c = with_idp(start, OAUTH, idp)
@@ -503,33 +461,12 @@ def test_many_streams_at_once_and_some_are_reset(start):
 
 
 def test_a_parent_proxy_is_told_where_to(start):
-    def serve():
-        s, _ = parent.accept()
-        f = s.makefile("rb")
-        while True:
-            line = f.readline()
-            said.append(line)
-            if line == b"\r\n":
-                break
-        there = socket.create_connection(("127.0.0.1", c.system.port))
-        s.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        threading.Thread(target=pump, args=(there, s), daemon=True).start()
-        pump(s, there)
-
-    def pump(a, b):
-        while True:
-            data = a.recv(65536)
-            if not data:
-                return
-            b.sendall(data)
-
-    c, said = start(), []
-    parent = socket.create_server(("127.0.0.1", 0))
-    c.fetcher.via = parent.getsockname()[1]
-    threading.Thread(target=serve, daemon=True).start()
+    c = start()
+    parent = ParentProxy(c.system.port)
+    c.fetcher.via = parent.port
     assert c.lane().call("GET", "/api/x").status == 200
-    assert said[0] == b"CONNECT %s:443 HTTP/1.1\r\n" % HOST.encode()
-    parent.close()
+    assert parent.said[0] == b"CONNECT %s:443 HTTP/1.1\r\n" % HOST.encode()
+    parent.socket.close()
 
 
 def test_no_sandbox_has_more_lanes_than_connections(start):
