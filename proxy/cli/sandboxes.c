@@ -42,7 +42,20 @@ print_span(const json_t *s, const char *key)
 	(void)printf(" %5s", text);
 }
 
-/* What was measured, in ms; memory that a snapshot freed, by the limit, in MiB. */
+/* In MiB with a tenth; what nobody could measure is not told. */
+static bool
+memory_text(const json_t *s, char ret_text[SPAN_SHORT])
+{
+	const json_t *v = json_object_get(s, "freed");
+
+	(void)snprintf(ret_text, SPAN_SHORT, "-");
+	if (json_is_integer(v))
+		(void)snprintf(ret_text, SPAN_SHORT, "%.1f",
+			       (double)json_integer_value(v) / MIB);
+	return json_is_integer(v);
+}
+
+/* What was measured, in ms; memory that the last pause or snapshot freed. */
 static void
 print_cost(const json_t *s)
 {
@@ -53,6 +66,7 @@ print_cost(const json_t *s)
 		      { "snapshot_ms", "snapshot" },
 		      { "resume_ms", "resume" } };
 	const char *between = "";
+	char freed[SPAN_SHORT];
 
 	(void)putchar(' ');
 	for (size_t i = 0; i < COUNT_OF(parts); i++) {
@@ -62,8 +76,8 @@ print_cost(const json_t *s)
 			     number(s, parts[i].key));
 		between = ", ";
 	}
-	if (number(s, "freed") >= MIB) {
-		(void)printf("%sfreed %lld MiB", between, number(s, "freed") / MIB);
+	if (memory_text(s, freed)) {
+		(void)printf("%sfreed %s MiB", between, freed);
 		between = ", ";
 	}
 	(void)puts(between[0] == '\0' ? "-" : "");
@@ -96,6 +110,7 @@ print_costs(const json_t *costs)
 {
 	static const char *const names[] = { "create",   "warm",   "pause",
 					     "snapshot", "resume", "kill" };
+	char freed[SPAN_SHORT];
 
 	if (json_object_size(costs) == 0)
 		return;
@@ -104,10 +119,12 @@ print_costs(const json_t *costs)
 	for (size_t i = 0; i < COUNT_OF(names); i++) {
 		const json_t *s = json_object_get(costs, names[i]);
 
-		if (s != NULL)
-			(void)printf("%-16s %8lld %8lld %8lld %10lld\n", names[i],
-				     number(s, "times"), number(s, "mean_ms"),
-				     number(s, "most_ms"), number(s, "freed") / MIB);
+		if (s == NULL)
+			continue;
+		(void)memory_text(s, freed);
+		(void)printf("%-16s %8lld %8lld %8lld %10s\n", names[i],
+			     number(s, "times"), number(s, "mean_ms"),
+			     number(s, "most_ms"), freed);
 	}
 }
 

@@ -14,13 +14,15 @@ brain_now_s(void)
 }
 
 void
-brain_spend(struct brain *b, enum brain_spent what, uint64_t ms, uint64_t freed)
+brain_spend(struct brain *b, enum brain_spent what, uint64_t ms,
+	    struct brain_memory freed)
 {
 	struct brain_total *t = &b->totals[what];
 
 	t->n++;
 	t->ms += ms;
-	t->freed += freed;
+	t->measured += freed.is_known;
+	t->freed += freed.is_known ? freed.octets : 0;
 	if (t->most_ms < ms)
 		t->most_ms = ms;
 }

@@ -79,7 +79,7 @@ enum brain_idles {
 
 struct brain_total { /* since control began */
 	uint64_t n, ms, most_ms;
-	uint64_t freed; /* bytes of memory, by the limits of what was ended */
+	uint64_t freed, measured; /* octets of memory, in so many of them */
 };
 
 struct brain {
@@ -147,7 +147,8 @@ brain_ticket_find(const struct brain *b, const struct ask_line *line, uint64_t n
 enum status brain_ticket_add(struct brain *b, const struct brain_ticket *t) MUSTCHECK;
 /* How many tickets of it are open: none may be paused or expire that has some. */
 size_t brain_busy(const struct brain *b, struct str id);
-void brain_spend(struct brain *b, enum brain_spent what, uint64_t ms, uint64_t freed);
+void brain_spend(struct brain *b, enum brain_spent what, uint64_t ms,
+		 struct brain_memory freed);
 uint64_t brain_now_s(void);
 /* What a server says of when a sandbox ends, and no more than is allowed; 0 stays 0. */
 uint64_t brain_end_capped(const struct brain *b, uint64_t expires_s);

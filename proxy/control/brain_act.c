@@ -39,11 +39,12 @@ took(const struct brain_job *j)
 	return loop_now_ms(j->brain->control->loop) - j->since_ms;
 }
 
-/* It is in j->box.cost; freed: by what was done. */
+/* Both are in j->box.cost already, if they belong there. */
 static void
-set_cost(struct brain_job *j, enum brain_spent what, uint64_t freed)
+set_cost(struct brain_job *j, enum brain_spent what, uint64_t ms,
+	 struct brain_memory freed)
 {
-	brain_spend(j->brain, what, took(j), freed);
+	brain_spend(j->brain, what, ms, freed);
 	if (brain_store_cost(j->brain->store, j->box.id, &j->box.cost) != ST_OK)
 		log_error(&j->brain->control->role.log, "exec.db: costs not kept");
 }
@@ -73,6 +74,21 @@ act_gone(struct brain_job *j)
 
 /* Pause. */
 
+/* What is frozen keeps what it holds, unless the server or the kernel takes it away. */
+static enum status
+pause_measured(struct brain_job *j)
+{
+	struct brain_memory *freed = &j->box.cost.freed;
+
+	freed->is_known = j->before.is_known && j->held.is_known;
+	freed->octets = j->before.octets > j->held.octets
+				? j->before.octets - j->held.octets
+				: 0;
+	set_cost(j, BRAIN_SPENT_PAUSE, j->box.cost.pause_ms, *freed);
+	job_end(j, ST_OK, NULL);
+	return ST_OK;
+}
+
 static void
 paused(struct brain_job *j, const struct call_got *got)
 {
@@ -81,11 +97,20 @@ paused(struct brain_job *j, const struct call_got *got)
 	if (is_done(got)) {
 		st = set_state(j, BRAIN_PAUSED);
 		j->box.cost.pause_ms = took(j);
-		set_cost(j, BRAIN_SPENT_PAUSE, 0);
+		if (st == ST_OK)
+			st = job_measure(j, pause_measured);
+		if (st == ST_OK)
+			return;
 	} else if (is_missing(got)) {
 		act_gone(j);
 	}
 	job_end(j, st, got);
+}
+
+static enum status
+pause_begin(struct brain_job *j)
+{
+	return job_ask(j, "POST", "/pause", paused);
 }
 
 /* Resume. */
@@ -111,7 +136,7 @@ resumed(struct brain_job *j, const struct call_got *got)
 		enum status st = set_state(j, BRAIN_RUNNING);
 
 		j->box.cost.resume_ms = took(j);
-		set_cost(j, BRAIN_SPENT_RESUME, 0);
+		set_cost(j, BRAIN_SPENT_RESUME, took(j), (struct brain_memory){ 0 });
 		job_end(j, st, got);
 	} else if (is_missing(got)) {
 		act_gone(j);
@@ -159,7 +184,7 @@ thawed(struct brain_job *j, const struct call_got *got)
 		log_error(&j->brain->control->role.log, "%s has no way out yet: %s",
 			  j->id, status_code(st));
 	j->box.cost.resume_ms = took(j);
-	set_cost(j, BRAIN_SPENT_RESUME, 0);
+	set_cost(j, BRAIN_SPENT_RESUME, took(j), (struct brain_memory){ 0 });
 	struct brain_call w = { .method = "DELETE",
 				.target = snapshot_target(j, j->box.snapshot) };
 	job_next(j, &w, dropped);
@@ -212,20 +237,6 @@ frozen_gone(struct brain_job *j, const struct call_got *got)
 	job_end(j, ST_OK, NULL);
 }
 
-static uint64_t
-memory_of(const struct brain_sandbox *box)
-{
-	json_t *request = brain_json_object(box->request);
-	const json_t *limits =
-		json_object_get(json_object_get(request, "body"), "resourceLimits");
-	uint64_t bytes = 0;
-
-	if (!request_quantity(brain_json_text(limits, "memory"), false, &bytes))
-		bytes = 0;
-	json_decref(request);
-	return bytes;
-}
-
 static void
 frozen(struct brain_job *j)
 {
@@ -236,8 +247,8 @@ frozen(struct brain_job *j)
 	brain_unbind(j->brain, j->box.id);
 	if (st == ST_OK) {
 		j->box.cost.snapshot_ms = took(j);
-		j->box.cost.freed = memory_of(&j->box);
-		set_cost(j, BRAIN_SPENT_SNAPSHOT, j->box.cost.freed);
+		j->box.cost.freed = j->held;
+		set_cost(j, BRAIN_SPENT_SNAPSHOT, took(j), j->held);
 		st = job_ask(j, "DELETE", "", frozen_gone);
 	}
 	if (st != ST_OK)
@@ -294,8 +305,7 @@ freeze_begin(struct brain_job *j)
 	};
 
 	loop_timer_init(&j->timer, j->brain->control->loop, poll_snapshot, j);
-	return j->box.state == BRAIN_RUNNING ? job_call(j, &w, snapshot_made)
-					     : ST_CONFLICT;
+	return job_call(j, &w, snapshot_made);
 }
 
 /* Kill. */
@@ -304,12 +314,9 @@ static void
 all_killed(struct brain_job *j, const struct call_got *got)
 {
 	(void)got; /* a snapshot that is left costs only room there */
-	bool was_there = j->box.state == BRAIN_RUNNING || j->box.state == BRAIN_PAUSED;
-
 	act_gone(j);
 	if (j->box.upstream.n > 0)
-		brain_spend(j->brain, BRAIN_SPENT_KILL, took(j),
-			    was_there ? memory_of(&j->box) : 0);
+		brain_spend(j->brain, BRAIN_SPENT_KILL, took(j), j->held);
 	job_end(j, ST_OK, NULL);
 }
 
@@ -327,6 +334,12 @@ killed(struct brain_job *j, const struct call_got *got)
 		all_killed(j, NULL);
 }
 
+static enum status
+kill_measured(struct brain_job *j)
+{
+	return job_ask(j, "DELETE", "", killed);
+}
+
 /* What is left of it on its server: itself, and perhaps a snapshot. */
 static enum status
 kill_begin(struct brain_job *j)
@@ -337,7 +350,7 @@ kill_begin(struct brain_job *j)
 	if (st != ST_OK)
 		return st;
 	brain_held_drop(j->brain, j->box.id);
-	return j->box.upstream.n == 0 ? ST_END : job_ask(j, "DELETE", "", killed);
+	return j->box.upstream.n == 0 ? ST_END : job_measure(j, kill_measured);
 }
 
 enum status
@@ -345,13 +358,13 @@ act_begin(struct brain_job *j)
 {
 	switch (j->act) {
 	case BRAIN_PAUSE:
-		return j->box.state == BRAIN_RUNNING
-			       ? job_ask(j, "POST", "/pause", paused)
-			       : ST_CONFLICT;
+		return j->box.state == BRAIN_RUNNING ? job_measure(j, pause_begin)
+						     : ST_CONFLICT;
 	case BRAIN_RESUME:
 		return resume_begin(j);
 	case BRAIN_FREEZE:
-		return freeze_begin(j);
+		return j->box.state == BRAIN_RUNNING ? job_measure(j, freeze_begin)
+						     : ST_CONFLICT;
 	case BRAIN_KILL:
 		return kill_begin(j);
 	case BRAIN_ACTS:

@@ -134,12 +134,11 @@ catch_up(struct brain_bind *x)
 }
 
 static void
-pinned(void *ctx, enum status st, const struct addr *of, size_t n)
+pinned(void *ctx, enum status st, const struct pin_found *found)
 {
 	struct brain_bind *x = ctx;
 
-	(void)of;
-	(void)n;
+	(void)found;
 	x->pin = NULL;
 	if (st == ST_OK)
 		catch_up(x);
@@ -238,13 +237,13 @@ inspect(struct brain_bind *x)
 }
 
 static void
-located(void *ctx, enum status st, const struct addr *of, size_t n)
+located(void *ctx, enum status st, const struct pin_found *found)
 {
 	struct brain_bind *x = ctx;
 
 	x->pin = NULL;
 	if (st == ST_OK)
-		st = enroll(x, of, n);
+		st = enroll(x, found->of, found->n);
 	if (st != ST_OK)
 		bind_end(x, st);
 }

@@ -171,7 +171,8 @@ made(struct brain_turn *t, json_t *said)
 		t->box.expires_s = expires_s;
 	t->box.state = BRAIN_RUNNING;
 	t->box.cost.create_ms = loop_now_ms(b->control->loop) - c->since_ms;
-	brain_spend(b, BRAIN_SPENT_CREATE, t->box.cost.create_ms, 0);
+	brain_spend(b, BRAIN_SPENT_CREATE, t->box.cost.create_ms,
+		    (struct brain_memory){ 0 });
 	if (brain_store_cost(b->store, t->box.id, &t->box.cost) != ST_OK)
 		log_error(&b->control->role.log, "exec.db: costs not kept");
 	if (is_forgotten(t))
@@ -260,7 +261,8 @@ warm(struct brain_turn *t)
 	}
 	t->box.state = BRAIN_RUNNING;
 	t->box.cost.create_ms = loop_now_ms(t->brain->control->loop) - c->since_ms;
-	brain_spend(t->brain, BRAIN_SPENT_WARM, t->box.cost.create_ms, 0);
+	brain_spend(t->brain, BRAIN_SPENT_WARM, t->box.cost.create_ms,
+		    (struct brain_memory){ 0 });
 	if (brain_store_cost(t->brain->store, t->box.id, &t->box.cost) != ST_OK)
 		log_error(&t->brain->control->role.log, "exec.db: costs not kept");
 	brain_warm_claimed(t->brain, &t->box, t->request.timeout_s);

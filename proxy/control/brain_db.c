@@ -293,11 +293,11 @@ static const size_t texts[] = { AT(id),           AT(server),     AT(upstream),
 				AT(request),      AT(metadata),   AT(policy),
 				AT(endpoints) };
 
-static const size_t numbers[] = { AT(created_s),     AT(expires_s),
-				  AT(used_s),        AT(paused_s),
-				  AT(gone_s),        AT(cost.create_ms),
-				  AT(cost.pause_ms), AT(cost.resume_ms),
-				  AT(cost.freed),    AT(cost.snapshot_ms) };
+static const size_t numbers[] = { AT(created_s),       AT(expires_s),
+				  AT(used_s),          AT(paused_s),
+				  AT(gone_s),          AT(cost.create_ms),
+				  AT(cost.pause_ms),   AT(cost.resume_ms),
+				  AT(cost.snapshot_ms) };
 
 static enum status
 take(sqlite3_stmt *q, struct arena *a, struct brain_sandbox *ret_x)
@@ -322,6 +322,8 @@ take(sqlite3_stmt *q, struct arena *a, struct brain_sandbox *ret_x)
 		uint64_t v = sql_get_u64(q, at++);
 		memcpy((char *)&x + numbers[i], &v, sizeof v);
 	}
+	x.cost.freed.is_known = sqlite3_column_type(q, at) != SQLITE_NULL;
+	x.cost.freed.octets = sql_get_u64(q, at);
 	*ret_x = x;
 	return ST_OK;
 }

@@ -39,7 +39,7 @@ enum status brain_db_text(sqlite3_stmt *q, int column, struct arena *a,
 	"id, server, upstream, tenant, user, agent, session, task, on_behalf_of,"      \
 	" reuse_key, shape, snapshot, " request ", " metadata ", " policy              \
 	", " endpoints ", tier, state, reuse, created_s, expires_s, used_s,"           \
-	" paused_s, gone_s, create_ms, pause_ms, resume_ms, freed, snapshot_ms"
+	" paused_s, gone_s, create_ms, pause_ms, resume_ms, snapshot_ms, freed"
 
 /* The first row, or ST_NOT_FOUND. */
 enum status brain_db_one(sqlite3_stmt *q, struct arena *a,

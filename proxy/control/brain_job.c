@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "proxy/control/brain_job_in.h"
+#include "proxy/control/pin.h"
 
 /* Life. */
 
@@ -21,6 +22,8 @@ job_drop(struct brain_job *j)
 	(void)map_take(&j->brain->jobs, str_from(j->id));
 	call_cancel(j->call);
 	j->call = NULL;
+	pin_cancel(j->pin);
+	j->pin = NULL;
 	loop_timer_clear(&j->timer);
 	loop_defer(j->brain->control->loop, job_free, j);
 }
@@ -123,6 +126,7 @@ brain_jobs_close(struct brain *b)
 		while (list_pop(&j->waits) != NULL)
 			;
 		call_cancel(j->call);
+		pin_cancel(j->pin);
 		loop_timer_clear(&j->timer);
 		job_free(j);
 	}
@@ -176,6 +180,43 @@ job_ask(struct brain_job *j, const char *method, const char *rest, job_got_fn go
 						       rest) };
 
 	return job_call(j, &w, got);
+}
+
+/* Memory. */
+
+static enum status
+measured(struct brain_job *j, struct brain_memory held)
+{
+	j->before = j->held;
+	j->held = held;
+	j->since_ms = loop_now_ms(j->brain->control->loop);
+	return j->measured(j);
+}
+
+static void
+job_measured(void *ctx, enum status st, const struct pin_found *found)
+{
+	struct brain_job *j = ctx;
+	struct brain_memory held = { .is_known = st == ST_OK, .octets = found->octets };
+
+	j->pin = NULL;
+	st = measured(j, held);
+	if (st != ST_OK)
+		job_end(j, st, NULL);
+}
+
+enum status
+job_measure(struct brain_job *j, enum status (*then)(struct brain_job *j))
+{
+	struct pin_wish w = { .id = str_from(j->id),
+			      .upstream = j->box.upstream,
+			      .fn = job_measured,
+			      .ctx = j };
+
+	j->measured = then;
+	return pin_measure(j->brain->control, &w, &j->pin) == ST_OK
+		       ? ST_OK
+		       : measured(j, (struct brain_memory){ 0 });
 }
 
 /* Begin. */

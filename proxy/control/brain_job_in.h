@@ -15,6 +15,10 @@ struct brain_job {
 	struct arena arena;
 	struct brain_sandbox box;
 	struct call *call;
+	struct pin *pin; /* a measurement */
+	enum status (*measured)(struct brain_job *j);
+	struct brain_memory held,
+		before; /* when it was last measured, and before that */
 	void (*got)(struct brain_job *j, const struct call_got *got);
 	struct loop_timer timer;
 	unsigned polls;
@@ -36,6 +40,11 @@ void job_next(struct brain_job *j, const struct brain_call *w, job_got_fn got);
 /* About the sandbox itself: what follows its name in the path. */
 enum status job_ask(struct brain_job *j, const char *method, const char *rest,
 		    job_got_fn got) MUSTCHECK;
+
+/* What its container holds comes into j->held, if that can be had, and then the next step:
+ * later, or from inside with its status.  Its time counts from there. */
+enum status job_measure(struct brain_job *j,
+			enum status (*then)(struct brain_job *j)) MUSTCHECK;
 
 /* brain_act.c.  ST_END: nothing is left to do, it is gone. */
 enum status act_begin(struct brain_job *j) MUSTCHECK;

@@ -196,7 +196,8 @@ warm_told(void *ctx, const struct call_got *got)
 	}
 	if (st == ST_OK) {
 		m->box.cost.create_ms = loop_now_ms(b->control->loop) - m->since_ms;
-		brain_spend(b, BRAIN_SPENT_CREATE, m->box.cost.create_ms, 0);
+		brain_spend(b, BRAIN_SPENT_CREATE, m->box.cost.create_ms,
+			    (struct brain_memory){ 0 });
 		st = brain_store_cost(b->store, m->box.id, &m->box.cost);
 	}
 	make_end(m, st);

@@ -8,7 +8,7 @@
  * Texts are BLOBs, as sql_bytes() binds them.  An absent text is x'', an absent time 0.  NULL
  * stands where a constraint is not to hold: no upstream yet, no owner (warm).
  *
- * Version 1 had no snapshot_ms.  A file of it becomes one of these by brain_upgrade, which gives
+ * Version 1 had no snapshot_ms, and as freed what was not measured.  A file of it becomes one of these by brain_upgrade, which gives
  * word for word the same text; a later change is to add its own step.
  *
  * In pieces: C promises no longer strings.
@@ -45,8 +45,8 @@ static const char *const brain_schema[] = {
 	" metadata BLOB NOT NULL DEFAULT x'', policy BLOB NOT NULL DEFAULT x'',"
 	" endpoints BLOB NOT NULL DEFAULT x'',"
 	" create_ms INTEGER NOT NULL DEFAULT 0, pause_ms INTEGER NOT NULL DEFAULT 0,"
-	" resume_ms INTEGER NOT NULL DEFAULT 0, freed INTEGER NOT NULL DEFAULT 0,"
-	" snapshot_ms INTEGER NOT NULL DEFAULT 0,"
+	" resume_ms INTEGER NOT NULL DEFAULT 0,"
+	" snapshot_ms INTEGER NOT NULL DEFAULT 0, freed INTEGER CHECK(freed >= 0),"
 	" CHECK((tenant IS NULL) = (user IS NULL)),"
 	" CHECK(user IS NOT NULL OR (reuse = 0 AND state NOT IN (1, 3, 4))),"
 	" CHECK(upstream IS NOT NULL OR state NOT IN (2, 3)),"
@@ -175,7 +175,9 @@ static const char *const brain_schema[] = {
 };
 
 static const char brain_upgrade[] =
+	"ALTER TABLE sandboxes DROP COLUMN freed;"
 	"ALTER TABLE sandboxes ADD COLUMN snapshot_ms INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE sandboxes ADD COLUMN freed INTEGER CHECK(freed >= 0);"
 	"PRAGMA user_version=2;";
 /* clang-format on */
 

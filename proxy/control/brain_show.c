@@ -39,6 +39,16 @@ set_span(json_t *one, const char *key, uint64_t from, uint64_t to)
 		set_number(one, key, to > from ? to - from : 0);
 }
 
+/* null: nobody could measure it. */
+static void
+set_memory(json_t *one, const char *key, bool is_known, uint64_t octets)
+{
+	if (is_known)
+		set_number(one, key, octets);
+	else
+		set(one, key, json_null());
+}
+
 static json_t *
 show_one(const struct brain *b, const struct brain_sandbox *x, uint64_t now_s)
 {
@@ -66,7 +76,7 @@ show_one(const struct brain *b, const struct brain_sandbox *x, uint64_t now_s)
 	set_number(one, "pause_ms", x->cost.pause_ms);
 	set_number(one, "resume_ms", x->cost.resume_ms);
 	set_number(one, "snapshot_ms", x->cost.snapshot_ms);
-	set_number(one, "freed", x->cost.freed);
+	set_memory(one, "freed", x->cost.freed.is_known, x->cost.freed.octets);
 	return one;
 }
 
@@ -89,7 +99,8 @@ brain_show_costs(const struct brain *b)
 		set_number(one, "times", t->n);
 		set_number(one, "mean_ms", t->ms / t->n);
 		set_number(one, "most_ms", t->most_ms);
-		set_number(one, "freed", t->freed);
+		set_number(one, "measured", t->measured);
+		set_memory(one, "freed", t->measured > 0, t->freed);
 		set(all, words[i], one);
 	}
 	return all;

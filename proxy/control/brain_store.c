@@ -257,7 +257,7 @@ brain_store_cost(struct brain_store *s, struct str id, const struct brain_cost *
 	enum status st = sql_prepare(
 		s->db,
 		"UPDATE sandboxes SET create_ms = ?2, pause_ms = ?3,"
-		" resume_ms = ?4, freed = ?5, snapshot_ms = ?6 WHERE id = ?1",
+		" resume_ms = ?4, snapshot_ms = ?5, freed = ?6 WHERE id = ?1",
 		&q);
 
 	if (st != ST_OK)
@@ -266,8 +266,9 @@ brain_store_cost(struct brain_store *s, struct str id, const struct brain_cost *
 	brain_db_number(q, 2, cost->create_ms);
 	brain_db_number(q, 3, cost->pause_ms);
 	brain_db_number(q, 4, cost->resume_ms);
-	brain_db_number(q, 5, cost->freed);
-	brain_db_number(q, 6, cost->snapshot_ms);
+	brain_db_number(q, 5, cost->snapshot_ms);
+	if (cost->freed.is_known) /* else NULL */
+		brain_db_number(q, 6, cost->freed.octets);
 	return brain_db_lazily(s, q);
 }
 

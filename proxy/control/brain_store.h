@@ -79,11 +79,14 @@ struct brain_pair { /* one of metadata */
 	struct str key, value;
 };
 
+struct brain_memory { /* as it was measured; where nobody could, nothing is claimed */
+	bool is_known;
+	uint64_t octets;
+};
+
 struct brain_cost {
-	uint64_t create_ms, pause_ms, resume_ms;
-	uint64_t
-		freed; /* bytes of memory, by its limit: of a snapshot, which ends it */
-	uint64_t snapshot_ms;
+	uint64_t create_ms, pause_ms, resume_ms, snapshot_ms;
+	struct brain_memory freed; /* by the last pause or snapshot */
 };
 
 struct brain_sandbox {

@@ -37,7 +37,7 @@ pin_forget_all(struct control *c)
 
 /* status, container, port, MAC: for people, in the locator's log; then the addresses. */
 static enum status
-read_place(struct wire *w, struct addr ret_of[PIN_ADDRS], size_t *ret_n)
+read_place(struct wire *w, struct pin_found *ret_found)
 {
 	struct str container = wire_str(w), port = wire_str(w), mac = wire_bytes(w, 6);
 	uint8_t n = wire_u8(w);
@@ -54,10 +54,24 @@ read_place(struct wire *w, struct addr ret_of[PIN_ADDRS], size_t *ret_n)
 		if (b.n != 4 && b.n != 16)
 			return ST_BAD_MESSAGE;
 		memcpy(a.b, b.p, b.n);
-		ret_of[i] = a;
+		ret_found->of[i] = a;
 	}
-	*ret_n = n;
+	ret_found->n = n;
 	return wire_end(w);
+}
+
+static enum status
+read_answer(enum ask ask, struct str body, struct pin_found *ret_found)
+{
+	struct wire w = wire_from(body);
+	uint16_t told = wire_u16(&w);
+	enum status st = told < ST_COUNT ? (enum status)told : ST_BAD_MESSAGE;
+
+	if (st == ST_OK && ask == ASK_LOCATE)
+		return read_place(&w, ret_found);
+	if (st == ST_OK && ask == ASK_MEASURE)
+		ret_found->octets = wire_u64(&w);
+	return st == ST_OK ? wire_end(&w) : st;
 }
 
 static void
@@ -65,25 +79,17 @@ on_answer(void *ctx, enum status st, struct ask_msg *m)
 {
 	struct pin *p = ctx;
 	struct control *c = p->control;
-	struct addr of[PIN_ADDRS];
-	size_t n = 0;
+	struct pin_found found = { 0 };
 
 	if (st == ST_END)
 		st = ST_NO_LOCATOR;
-	if (st == ST_OK) {
-		struct wire w = wire_from(m->body);
-		uint16_t told = wire_u16(&w);
-
-		st = told < ST_COUNT ? (enum status)told : ST_BAD_MESSAGE;
-		if (st == ST_OK)
-			st = p->ask == ASK_LOCATE ? read_place(&w, of, &n)
-						  : wire_end(&w);
-	}
+	if (st == ST_OK)
+		st = read_answer(p->ask, m->body, &found);
 	/* Of a line that has ended since, nothing is pinned. */
 	if (st == ST_OK && p->ask == ASK_PIN)
 		st = p->line == c->locator ? map_put(&c->pinned, str_from(p->id), c)
 					   : ST_NO_LOCATOR;
-	p->fn(p->ctx, st, of, n);
+	p->fn(p->ctx, st, &found);
 	free(p);
 }
 
@@ -106,11 +112,12 @@ begin(struct control *c, enum ask ask, const struct pin_wish *w, struct pin **re
 	};
 	memcpy(p->id, w->id.p, w->id.n);
 	buf_init(&b, ask_rule(ask)->size);
-	wire_put_str(&b, w->id);
-	if (ask == ASK_LOCATE) {
+	if (ask != ASK_MEASURE)
+		wire_put_str(&b, w->id);
+	if (ask != ASK_PIN)
 		wire_put_str(&b, w->upstream);
+	if (ask == ASK_LOCATE)
 		wire_put_str(&b, w->network);
-	}
 	st = b.st == ST_OK
 		     ? ask_call(c->locator, ask, ASK_LOAD(str_of(b.p, b.len), NULL, 0),
 				on_answer, p, &p->seq)
@@ -132,6 +139,12 @@ enum status
 pin_add(struct control *c, const struct pin_wish *w, struct pin **ret_pin)
 {
 	return begin(c, ASK_PIN, w, ret_pin);
+}
+
+enum status
+pin_measure(struct control *c, const struct pin_wish *w, struct pin **ret_pin)
+{
+	return begin(c, ASK_MEASURE, w, ret_pin);
 }
 
 void

@@ -169,6 +169,43 @@ docker_container(struct str json, struct str sandbox, struct str network,
 }
 
 static bool
+take_octets(const json_t *v, uint64_t *ret_octets)
+{
+	if (!json_is_integer(v) || json_integer_value(v) < 0)
+		return false;
+	*ret_octets = (uint64_t)json_integer_value(v);
+	return true;
+}
+
+/* total_inactive_file: cgroups of version 1, where what has no total counts none of the groups
+ * below.  What doesn't run has no usage. */
+enum status
+docker_memory(struct str json, const char *container, uint64_t *ret_octets)
+{
+	json_t *all = load(json);
+	const json_t *memory = json_object_get(all, "memory_stats");
+	const json_t *stats = json_object_get(memory, "stats");
+	const json_t *total = json_object_get(stats, "total_inactive_file");
+	const json_t *usage = json_object_get(memory, "usage");
+	uint64_t octets = 0, idle = 0;
+	enum status st = ST_UPSTREAM_BAD;
+
+	if (total == NULL)
+		total = json_object_get(stats, "inactive_file");
+	if (!str_eq(text(all, "id"), str_from(container)))
+		st = ST_UPSTREAM_BAD;
+	else if (usage == NULL)
+		st = ST_NOT_FOUND;
+	else if (take_octets(usage, &octets) &&
+		 (total == NULL || take_octets(total, &idle)))
+		st = ST_OK;
+	json_decref(all);
+	if (st == ST_OK)
+		*ret_octets = octets > idle ? octets - idle : octets;
+	return st;
+}
+
+static bool
 is_ifname(struct str s)
 {
 	return s.n <= PLACE_NAME && docker_is_word(s);

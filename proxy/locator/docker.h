@@ -35,6 +35,11 @@ enum status docker_container(struct str json, struct str sandbox, struct str net
 enum status docker_network(struct str json, const char *network,
 			   char ret_bridge[PLACE_NAME + 1]) MUSTCHECK;
 
+/* GET /containers/ID/stats: octets that container holds, without the pages of files that the
+ * kernel takes back before it is short of any, as docker's own tool counts. */
+enum status docker_memory(struct str json, const char *container,
+			  uint64_t *ret_octets) MUSTCHECK;
+
 /* What may stand in a question: a sandbox's id, the name of a network. */
 bool docker_is_word(struct str s);
 

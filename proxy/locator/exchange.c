@@ -14,7 +14,15 @@ enum { DEADLINE_MS = 8000, QUESTION_MAX = 1024, HEAD_ARENA = 256 * 1024, READ = 
 
 static const struct h1_limits limits = { .fields = 64, .line = 8192, .head = 32768 };
 
-enum step { ASK_LIST, ASK_CONTAINER, ASK_NETWORK, STEPS };
+enum step { ASK_LIST, ASK_CONTAINER, ASK_NETWORK, ASK_STATS, STEPS };
+
+/* What comes behind the first question and each other one; STEPS: nothing. */
+static const enum step after[][STEPS] = {
+	[EXCHANGE_PLACE] = { [ASK_LIST] = ASK_CONTAINER,
+			     [ASK_CONTAINER] = ASK_NETWORK,
+			     [ASK_NETWORK] = STEPS },
+	[EXCHANGE_MEMORY] = { [ASK_LIST] = ASK_STATS, [ASK_STATS] = STEPS },
+};
 
 struct exchange {
 	struct loop *loop;
@@ -23,6 +31,7 @@ struct exchange {
 	int fd;
 	exchange_fn fn;
 	void *ctx;
+	enum exchange_kind kind;
 	enum step step;
 	struct buf out, body;
 	size_t sent;
@@ -32,9 +41,7 @@ struct exchange {
 	struct head head;
 	bool has_head;
 	char sandbox[LOCATOR_ID_MAX + 1], network[LOCATOR_ID_MAX + 1];
-	struct docker_ids ids;
-	struct place place;
-	char bridge[PLACE_NAME + 1];
+	struct exchange_found found;
 };
 
 static void
@@ -75,7 +82,7 @@ finish(struct exchange *x, enum status st)
 {
 	loop_io_want(&x->io, 0);
 	loop_timer_clear(&x->deadline);
-	x->fn(x->ctx, st, &x->ids, x->bridge, &x->place);
+	x->fn(x->ctx, st, &x->found);
 }
 
 /* Asking. */
@@ -96,9 +103,13 @@ put_question(struct exchange *x)
 			 "opensandbox.io%%2Fid%%3D%s%%22%%5D%%7D",
 			 x->sandbox);
 	else if (x->step == ASK_CONTAINER)
-		buf_putf(b, "/containers/%s/json", x->ids.container);
+		buf_putf(b, "/containers/%s/json", x->found.ids.container);
+	else if (x->step == ASK_NETWORK)
+		buf_putf(b, "/networks/%s", x->found.ids.network);
 	else
-		buf_putf(b, "/networks/%s", x->ids.network);
+		/* one-shot: doesn't wait for a second look at the processor's clocks. */
+		buf_putf(b, "/containers/%s/stats?stream=false&one-shot=true",
+			 x->found.ids.container);
 	buf_put(b,
 		STR(" HTTP/1.1\r\nHost: docker\r\nAccept: application/json\r\n\r\n"));
 	arena_init(&x->arena, HEAD_ARENA);
@@ -132,6 +143,7 @@ send_question(struct exchange *x)
 static enum status
 take_answer(struct exchange *x)
 {
+	struct exchange_found *f = &x->found;
 	struct str json;
 	enum status st = buf_finish(&x->body, &json);
 
@@ -142,11 +154,13 @@ take_answer(struct exchange *x)
 	if (x->head.status != 200)
 		return ST_UPSTREAM_BAD;
 	if (x->step == ASK_LIST)
-		return docker_list(json, x->ids.container);
+		return docker_list(json, f->ids.container);
 	if (x->step == ASK_CONTAINER)
 		return docker_container(json, str_from(x->sandbox),
-					str_from(x->network), &x->ids, &x->place);
-	return docker_network(json, x->ids.network, x->bridge);
+					str_from(x->network), &f->ids, &f->place);
+	if (x->step == ASK_NETWORK)
+		return docker_network(json, f->ids.network, f->bridge);
+	return docker_memory(json, f->ids.container, &f->octets);
 }
 
 static void
@@ -156,7 +170,8 @@ answered(struct exchange *x)
 	bool is_open = x->head.is_persistent;
 
 	answer_done(x);
-	if (st == ST_OK && ++x->step < STEPS && !is_open)
+	x->step = after[x->kind][x->step];
+	if (st == ST_OK && x->step != STEPS && !is_open)
 		st = ST_UPSTREAM_CLOSED;
 	if (st != ST_OK || x->step == STEPS)
 		finish(x, st);
@@ -228,7 +243,8 @@ exchange_begin(struct loop *loop, const struct exchange_wish *w, exchange_fn fn,
 {
 	struct exchange *x;
 
-	if (!docker_is_word(w->sandbox) || !docker_is_word(w->network))
+	if (!docker_is_word(w->sandbox) ||
+	    (w->kind == EXCHANGE_PLACE && !docker_is_word(w->network)))
 		return ST_BAD_PARAMETER;
 	x = calloc(1, sizeof *x);
 	if (x == NULL || sock_set_nonblock(w->fd) != ST_OK) {
@@ -237,10 +253,12 @@ exchange_begin(struct loop *loop, const struct exchange_wish *w, exchange_fn fn,
 	}
 	x->loop = loop;
 	x->fd = w->fd;
+	x->kind = w->kind;
 	x->fn = fn;
 	x->ctx = ctx;
 	memcpy(x->sandbox, w->sandbox.p, w->sandbox.n);
-	memcpy(x->network, w->network.p, w->network.n);
+	if (w->kind == EXCHANGE_PLACE)
+		memcpy(x->network, w->network.p, w->network.n);
 	buf_init(&x->out, QUESTION_MAX);
 	buf_init(&x->body, DOCKER_BODY_MAX);
 	loop_io_init(&x->io, loop, x->fd, on_io, x);

@@ -3,10 +3,12 @@
 /*
  * locator: the process that holds docker's socket.  Control asks it where the container of
  * one OpenSandbox sandbox is on one named network, and has what it found pinned: bridge
- * port, MAC and addresses together may send; nothing else may.
+ * port, MAC and addresses together may send; nothing else may.  It also asks how much memory
+ * such a container holds.
  *
  *	control -- LOCATE --> locator -- DOCKER --> super     a connection to docker
- *	                         |  GET x 3  --> dockerd      container, its data, its network
+ *	-- MEASURE ------------> |  GET x 3  --> dockerd      container, its data, its network
+ *	                         |  GET x 2  --> dockerd      container, its statistics
  *	                         |  netlink  --> kernel       which port leads into it
  *	control -- PIN, UNPIN -> locator -- netlink --> nft   elements of sets, nothing else
  *
@@ -14,7 +16,7 @@
  * to the control that asked for them; a new one begins with none and pins anew.
  *
  *	docker.c     what docker's answers say; no I/O
- *	exchange.c   the three questions, over one connection
+ *	exchange.c   the questions, over one connection
  *	port.c       netlink: ports, neighbours        pins.c  netlink: nft sets
  */
 #include "proxy/base/addr.h"

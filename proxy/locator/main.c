@@ -29,13 +29,14 @@ struct locator {
 	struct ask_rate asked;
 };
 
-struct question { /* one LOCATE */
+struct question { /* one LOCATE or MEASURE */
 	struct list link;
 	struct locator *locator;
+	enum ask ask;
 	uint32_t seq;    /* control's */
 	uint32_t docker; /* of our own ask to super; 0: answered */
-	char sandbox[LOCATOR_ID_MAX + 1], upstream[LOCATOR_ID_MAX + 1];
-	char network[LOCATOR_ID_MAX + 1];
+	char upstream[LOCATOR_ID_MAX + 1];
+	char sandbox[LOCATOR_ID_MAX + 1], network[LOCATOR_ID_MAX + 1]; /* of LOCATE */
 	struct exchange *exchange;
 };
 
@@ -145,7 +146,18 @@ tell_place(struct locator *l, uint32_t seq, const struct place *p)
 	tell(l, ASK_LOCATE, seq, &b);
 }
 
-/* LOCATE. */
+static void
+tell_memory(struct locator *l, uint32_t seq, uint64_t octets)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	buf_init(&b, 16);
+	buf_put_u16(&b, ST_OK);
+	buf_put_u64(&b, octets);
+	tell(l, ASK_MEASURE, seq, &b);
+}
+
+/* LOCATE, MEASURE. */
 
 static void
 question_free(struct question *q)
@@ -161,31 +173,43 @@ question_end(struct question *q, enum status st)
 {
 	struct locator *l = q->locator;
 
-	if (st != ST_OK)
+	if (st != ST_OK && q->ask == ASK_LOCATE)
 		log_info(&l->role.log, "sandbox %s on network %s: %s", q->sandbox,
 			 q->network, status_code(st));
-	tell_status(l, ASK_LOCATE, q->seq, st);
+	else if (st != ST_OK)
+		log_info(&l->role.log, "memory of %s: %s", q->upstream,
+			 status_code(st));
+	tell_status(l, q->ask, q->seq, st);
 	question_free(q);
 }
 
-static void
-on_found(void *ctx, enum status st, const struct docker_ids *ids, const char *bridge,
-	 const struct place *found)
+static enum status
+placed(struct question *q, const struct exchange_found *found)
 {
-	struct question *q = ctx;
 	struct locator *l = q->locator;
-	struct place place = *found;
+	struct place place = found->place;
+	enum status st = port_find(l->route_fd, found->bridge, found->ids.pid, &place);
 
 	if (st == ST_OK)
-		st = port_find(l->route_fd, bridge, ids->pid, &place);
-	if (st == ST_OK)
 		st = remember(l, str_from(q->sandbox), &place);
-	if (st != ST_OK) {
+	if (st == ST_OK)
+		tell_place(l, q->seq, &place);
+	return st;
+}
+
+static void
+on_found(void *ctx, enum status st, const struct exchange_found *found)
+{
+	struct question *q = ctx;
+
+	if (st == ST_OK && q->ask == ASK_LOCATE)
+		st = placed(q, found);
+	else if (st == ST_OK)
+		tell_memory(q->locator, q->seq, found->octets);
+	if (st != ST_OK)
 		question_end(q, st);
-		return;
-	}
-	tell_place(l, q->seq, &place);
-	question_free(q);
+	else
+		question_free(q);
 }
 
 static enum status
@@ -200,34 +224,45 @@ ask_docker(struct locator *l, struct question *q)
 			ASK_LOAD(STR(""), NULL, 0));
 }
 
-static void
-locate_heard(struct locator *l, struct ask_msg *m)
+static bool
+read_word(struct wire *w, char ret_word[LOCATOR_ID_MAX + 1])
 {
-	struct wire w = wire_from(m->body);
-	struct str sandbox = wire_str(&w), upstream = wire_str(&w),
-		   network = wire_str(&w);
-	struct question *q = NULL;
-	enum status st = wire_end(&w);
+	struct str s = wire_str(w);
 
-	if (st == ST_OK && (!docker_is_word(sandbox) || !docker_is_word(upstream) ||
-			    !docker_is_word(network)))
-		st = ST_BAD_PARAMETER;
-	if (st == ST_OK && l->questions_n >= LOCATOR_OPEN)
-		st = ST_LIMIT_RATE;
-	if (st == ST_OK)
-		q = calloc(1, sizeof *q);
+	if (!docker_is_word(s))
+		return false;
+	memcpy(ret_word, s.p, s.n);
+	return true;
+}
+
+static enum status
+question_read(struct question *q, struct str body)
+{
+	struct wire w = wire_from(body);
+	bool is_locate = q->ask == ASK_LOCATE;
+	bool is_good = (!is_locate || read_word(&w, q->sandbox)) &&
+		       read_word(&w, q->upstream) &&
+		       (!is_locate || read_word(&w, q->network));
+
+	return is_good ? wire_end(&w) : ST_BAD_PARAMETER;
+}
+
+static void
+question_heard(struct locator *l, struct ask_msg *m)
+{
+	struct question *q = calloc(1, sizeof *q);
+	enum status st = ST_NOMEM;
+
 	if (q == NULL) {
-		tell_status(l, ASK_LOCATE, m->seq, st == ST_OK ? ST_NOMEM : st);
+		tell_status(l, m->ask, m->seq, st);
 		return;
 	}
-	q->locator = l;
-	q->seq = m->seq;
-	memcpy(q->sandbox, sandbox.p, sandbox.n);
-	memcpy(q->upstream, upstream.p, upstream.n);
-	memcpy(q->network, network.p, network.n);
+	*q = (struct question){ .locator = l, .ask = m->ask, .seq = m->seq };
 	list_append(&l->questions, &q->link);
 	l->questions_n++;
-	st = ask_docker(l, q);
+	st = l->questions_n > LOCATOR_OPEN ? ST_LIMIT_RATE : question_read(q, m->body);
+	if (st == ST_OK)
+		st = ask_docker(l, q);
 	if (st != ST_OK)
 		question_end(q, st);
 }
@@ -240,6 +275,8 @@ connected(struct question *q, struct ask_msg *m)
 	struct wire w = wire_from(m->body);
 	uint16_t told = wire_u16(&w);
 	struct exchange_wish wish = { .fd = ask_msg_take(m, 0),
+				      .kind = q->ask == ASK_LOCATE ? EXCHANGE_PLACE
+								   : EXCHANGE_MEMORY,
 				      .sandbox = str_from(q->upstream),
 				      .network = str_from(q->network) };
 	enum status st = told < ST_COUNT ? (enum status)told : ST_BAD_MESSAGE;
@@ -327,8 +364,8 @@ on_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 
 	if (line != l->control)
 		return; /* of a control that is no more */
-	if (m->ask == ASK_LOCATE)
-		locate_heard(l, m);
+	if (m->ask == ASK_LOCATE || m->ask == ASK_MEASURE)
+		question_heard(l, m);
 	else if (m->ask == ASK_PIN)
 		pin_heard(l, m);
 	else if (m->ask == ASK_UNPIN)

@@ -50,6 +50,8 @@ class Docker(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
                     "NetworkSettings": {"Networks": {NETWORK: {
                         "NetworkID": NETWORK_ID, "MacAddress": box.mac, "IPAddress": box.ip,
                         "GlobalIPv6Address": box.ip.replace("10.77.0.", "fd77::")}}}})
+            if path == f"/containers/{cid}/stats?stream=false&one-shot=true":
+                return 200, self.change("stats", {"id": cid, "memory_stats": {"usage": 9 << 20, "stats": {"inactive_file": 2 << 20}}})
         if path == f"/networks/{NETWORK_ID}":
             return 200, self.change("network", {"Id": NETWORK_ID, "Driver": "bridge",
                                                 "Options": {"com.docker.network.bridge.name": BRIDGE}})
@@ -134,6 +136,13 @@ class Locator:
         status = STATUS[w.get("H")]
         w.end()
         return status
+
+    def measure(self, upstream):
+        w = Wire(self.line.call("MEASURE", str16(upstream))[0])
+        status = STATUS[w.get("H")]
+        octets = w.get("Q") if status == "OK" else status
+        w.end()
+        return octets
 
     def pin(self, sandbox):
         assert isinstance(self.locate(sandbox), dict)
@@ -315,3 +324,17 @@ def test_only_names_are_asked_for(pinned):
         assert locator.locate("s", upstream or " ", network) == "BAD_PARAMETER"
     assert locator.docker.paths == []
     assert locator.locate("nobody") == "NOT_FOUND"
+
+
+def test_what_a_container_holds_is_told_of_that_one_alone(pinned):
+    locator, _ = pinned
+    assert locator.measure("up-a") == locator.measure("up-b") == 7 << 20
+    assert locator.measure("up-c") == "NOT_FOUND"
+    assert locator.measure("../x") == locator.measure("") == "BAD_PARAMETER"
+    for answer, status in (({"id": "00", "memory_stats": {"usage": 1}}, "UPSTREAM_BAD"), ({"memory_stats": {}}, "UPSTREAM_BAD"),
+                           (b"{", "UPSTREAM_BAD"), (b"[" * 100000, "UPSTREAM_BAD")):
+        locator.docker.change = lambda what, was, answer=answer: answer if what == "stats" else was
+        assert locator.measure("up-a") == status, answer
+    locator.docker.change = lambda what, was: was
+    locator.pin("a")
+    assert locator.measure("up-a") == 7 << 20

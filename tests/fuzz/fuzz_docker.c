@@ -49,6 +49,15 @@ check_list(struct str json)
 		need(id[0] == '\0');
 }
 
+static void
+check_memory(struct str json)
+{
+	uint64_t octets = 7;
+	enum status st = docker_memory(json, ID, &octets);
+
+	need(st == ST_OK ? octets <= INT64_MAX : octets == 7);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int
@@ -59,11 +68,19 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size == 0)
 		return 0;
 	json = str_of(data + 1, size - 1);
-	if (data[0] % 3 == 0)
+	switch (data[0] % 4) {
+	case 0:
 		check_list(json);
-	else if (data[0] % 3 == 1)
+		break;
+	case 1:
 		check_container(json);
-	else
+		break;
+	case 2:
 		check_network(json);
+		break;
+	default:
+		check_memory(json);
+		break;
+	}
 	return 0;
 }

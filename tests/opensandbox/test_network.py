@@ -357,6 +357,30 @@ def test_and_believes_what_is_intercepted(networked, fronted, strong):
         assert strong.run(command) == BELIEVED, (command, fronted.gate.text_of_log()[-2000:])
 
 
+HOLD = "nohup python3 -c 'import time; held = bytearray(64 << 20); open(\"/tmp/holds\", \"w\"); time.sleep(300)' >/dev/null 2>&1 &"
+
+
+def costs(front):
+    return json.loads(front.must("sandboxes", "--json"))["costs"]
+
+
+def test_what_an_end_and_a_pause_free_is_measured(networked, fronted):
+    """As docker counts; never more than the limit, which is 256 MiB."""
+    one = Box(networked, fronted)
+    assert one.run(HOLD)[0] == 0
+    flow.wait_for(lambda: one.run("test -e /tmp/holds")[0] == 0)
+    assert ask(networked, fronted, "POST", f"/v1/sandboxes/{one.id}/pause")[0] == 202
+    paused = costs(fronted)["pause"]
+    assert paused["measured"] == paused["times"] == 1 and 0 <= paused["freed"] < 32 << 20, "it is frozen where it is"
+    line, = [line for line in fronted.must("sandboxes").splitlines() if line.startswith(one.id) and " paused " in line]
+    assert " MiB" in line
+    before = costs(fronted).get("kill", {"freed": 0, "measured": 0})
+    one.end()
+    after = costs(fronted)["kill"]
+    assert after["measured"] == before["measured"] + 1
+    assert 64 << 20 <= after["freed"] - (before["freed"] or 0) <= 256 << 20
+
+
 def test_what_is_ended_is_unpinned(networked, fronted, box):
     before = len(pinned(networked))
     box.end()

@@ -35,7 +35,7 @@ assert_number(const json_t *one, const char *key, json_int_t v)
 static void
 a_sandbox_is_told_with_its_times_and_costs(void **state)
 {
-	const struct brain_cost cost = { 1200, 30, 200, 1 << 20, 77 };
+	const struct brain_cost cost = { 1200, 30, 200, 77, { true, 1 << 20 } };
 	struct brain_sandbox x = { 0 };
 	enum brain_claimed how;
 	struct bench b;

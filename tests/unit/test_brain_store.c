@@ -273,7 +273,8 @@ times_and_costs_are_kept(void **state)
 {
 	struct bench *b = *state;
 	struct brain_claim c = bench_claim("ann", "");
-	const struct brain_cost cost = { 1, 2, 3, UINT64_MAX, 4 };
+	const struct brain_cost cost = { 1, 2, 3, 4, { true, UINT64_MAX } },
+				none = { 1, 2, 3, 4, { 0 } };
 	struct brain_sandbox x = bench_take(b, &c, BRAIN_NEW);
 
 	assert_int_equal(brain_store_made(b->s, x.id, STR("standard"), STR("u"), 0),
@@ -295,7 +296,11 @@ times_and_costs_are_kept(void **state)
 	x = bench_get(b, x.id);
 	assert_int_equal(x.expires_s, 77);
 	assert_int_equal(x.cost.resume_ms, 3);
-	assert_int_equal(x.cost.freed, INT64_MAX);
+	assert_int_equal(x.cost.snapshot_ms, 4);
+	assert_true(x.cost.freed.is_known);
+	assert_int_equal(x.cost.freed.octets, INT64_MAX);
+	assert_int_equal(brain_store_cost(b->s, x.id, &none), ST_OK);
+	assert_false(bench_get(b, x.id).cost.freed.is_known);
 	assert_str(x.policy, "{\"p\":1}");
 	assert_str(x.endpoints, "[]");
 	assert_int_equal(brain_store_gone(b->s, x.id, BENCH_NOW + 30), ST_OK);

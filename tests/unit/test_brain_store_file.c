@@ -95,21 +95,25 @@ a_file_with_other_tables_or_triggers_is_not_used(void **state)
 	(void)state;
 }
 
-/* As version 1 had them: from the same text, without the column that came since. */
+/* As version 1 had them: from the same text, with a column of then for those that came since. */
 static void
 make_old(const char *path)
 {
-	static const char column[] = " snapshot_ms INTEGER NOT NULL DEFAULT 0,";
+	static const char now[] = " snapshot_ms INTEGER NOT NULL DEFAULT 0,"
+				  " freed INTEGER CHECK(freed >= 0),",
+			  then[] = " freed INTEGER NOT NULL DEFAULT 0,";
 	sqlite3 *db = NULL;
 
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
 	for (size_t i = 0; i < COUNT_OF(brain_schema); i++) {
 		char *text = strdup(brain_schema[i]);
-		char *at = strstr(text, column);
+		char *at = strstr(text, now);
 
-		if (at != NULL)
-			memmove(at, at + sizeof column - 1,
-				strlen(at + sizeof column - 1) + 1);
+		if (at != NULL) {
+			memcpy(at, then, sizeof then - 1);
+			memmove(at + sizeof then - 1, at + sizeof now - 1,
+				strlen(at + sizeof now - 1) + 1);
+		}
 		assert_int_equal(sql_exec(db, text), ST_OK);
 		free(text);
 	}

@@ -156,6 +156,51 @@ only_words_may_stand_in_a_question(void **state)
 	assert_false(docker_is_word(STR("a\r\n")));
 }
 
+#define STATS(memory) "{\"id\":\"" ID "\",\"memory_stats\":" memory "}"
+
+static void
+what_a_container_holds_is_read_as_docker_counts(void **state)
+{
+	static const struct {
+		const char *json;
+		enum status st;
+		uint64_t octets;
+	} cases[] = {
+		/* cgroups of version 2, of version 1, and of a kernel that tells less */
+		{ STATS("{\"usage\":700,\"stats\":{\"anon\":1,\"inactive_file\":300}}"),
+		  ST_OK, 400 },
+		{ STATS("{\"usage\":700,\"stats\":{\"inactive_file\":1,"
+			"\"total_inactive_file\":600}}"),
+		  ST_OK, 100 },
+		{ STATS("{\"usage\":700}"), ST_OK, 700 },
+		{ STATS("{\"usage\":0,\"stats\":{}}"), ST_OK, 0 },
+		{ STATS("{\"usage\":7,\"stats\":{\"inactive_file\":8}}"), ST_OK, 7 },
+		/* one that doesn't run */
+		{ STATS("{}"), ST_NOT_FOUND, 5 },
+		{ STATS("null"), ST_NOT_FOUND, 5 },
+		{ STATS("{\"usage\":-1}"), ST_UPSTREAM_BAD, 5 },
+		{ STATS("{\"usage\":1.5}"), ST_UPSTREAM_BAD, 5 },
+		{ STATS("{\"usage\":\"7\"}"), ST_UPSTREAM_BAD, 5 },
+		{ STATS("{\"usage\":99999999999999999999}"), ST_UPSTREAM_BAD, 5 },
+		{ STATS("{\"usage\":7,\"usage\":8}"), ST_UPSTREAM_BAD, 5 },
+		{ STATS("{\"usage\":7,\"stats\":{\"inactive_file\":-2}}"),
+		  ST_UPSTREAM_BAD, 5 },
+		{ "{\"id\":\"" NET "\",\"memory_stats\":{\"usage\":7}}",
+		  ST_UPSTREAM_BAD, 5 },
+		{ "[]", ST_UPSTREAM_BAD, 5 },
+		{ "", ST_UPSTREAM_BAD, 5 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		uint64_t octets = 5;
+
+		assert_int_equal(docker_memory(str_from(cases[i].json), ID, &octets),
+				 cases[i].st);
+		assert_int_equal(octets, cases[i].octets);
+	}
+}
+
 int
 main(void)
 {
@@ -163,6 +208,7 @@ main(void)
 		cmocka_unit_test(a_container_is_read),
 		cmocka_unit_test(a_container_that_is_another_or_broken_is_refused),
 		cmocka_unit_test(exactly_one_container_is_the_sandbox),
+		cmocka_unit_test(what_a_container_holds_is_read_as_docker_counts),
 		cmocka_unit_test(
 			a_network_is_a_bridge_with_a_name_that_an_interface_can_have),
 		cmocka_unit_test(only_words_may_stand_in_a_question),
