@@ -80,5 +80,10 @@ class Front:
                 "resourceLimits": {"cpu": "1", "memory": "256Mi"}, **more}
         return self.ask("POST", "/v1/sandboxes", body, key, **(fields or {}))
 
+    def warm(self):
+        """The sandboxes that are ready to be given away."""
+        shown = json.loads(self.must("sandboxes", "--json"))["executions"]
+        return [s["id"] for s in shown if s["warm"] and s["state"] == "running"]
+
     def close(self):
         self.gate.close()

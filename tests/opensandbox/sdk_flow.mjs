@@ -58,8 +58,12 @@ const steps = {
   },
   async background() {
     const ran = await box.commands.run("for i in 1 2 3; do echo $i; done; sleep 30", { background: true });
-    await sleep(500);
-    const logs = await box.commands.getBackgroundCommandLogs(ran.id);
+    let logs;
+    for (let i = 0; i < 200; i++) {
+      logs = await box.commands.getBackgroundCommandLogs(ran.id);
+      if (logs.content.endsWith("3\n")) break;
+      await sleep(50);
+    }
     const again = await box.commands.getBackgroundCommandLogs(ran.id, logs.cursor);
     const before = await box.commands.getCommandStatus(ran.id);
     await box.commands.interrupt(ran.id);

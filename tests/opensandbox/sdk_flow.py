@@ -81,8 +81,11 @@ async def timeout(f):
 @step
 async def background(f):
     ran = await f.box.commands.run("for i in 1 2 3; do echo $i; done; sleep 30", opts=RunCommandOpts(background=True))
-    await asyncio.sleep(0.5)
-    logs = await f.box.commands.get_background_command_logs(ran.id)
+    for _ in range(200):
+        logs = await f.box.commands.get_background_command_logs(ran.id)
+        if logs.content.endswith("3\n"):
+            break
+        await asyncio.sleep(0.05)
     again = await f.box.commands.get_background_command_logs(ran.id, cursor=logs.cursor)
     before = await f.box.commands.get_command_status(ran.id)
     await f.box.commands.interrupt(ran.id)

@@ -1,8 +1,8 @@
 """sandgate in front of the strict fake: both SDKs see what they see without it, and what is
 not the caller's isn't there."""
-import packages
+import front as fronts
 import pytest
-from conftest import absent, sdk
+from conftest import sdk
 from test_sdk import NAMES, WAYS, WRONG_KEY, flags, good, need, on_fake
 
 
@@ -70,7 +70,8 @@ def test_a_wrong_or_missing_key_is_told_as_the_server_tells_it(fronted):
 def test_everything_that_ran_is_in_the_ledger(fronted, shelf):
     need(shelf, "python")
     good(sdk(shelf, "python", fronted.url, fronted.key, "--skip", "policy", "pool")["steps"])
-    rows = fronted.gate.wait_rows(kind="exec_end", seconds=10)
+    fronts.flow.wait_for(lambda: [r for r in fronted.gate.rows(kind="exec_end") if r["exec"]["op"] == "sandbox.kill"])
+    rows = fronted.gate.rows(kind="exec_end")
     ends = {row["turn"]: row["exec"] for row in rows if "turn" in row}
     ran = [{**ends.get(row.get("turn", row["id"]), {}), **row["exec"]} for row in fronted.gate.rows(kind="exec")
            if "command" in row["exec"]]

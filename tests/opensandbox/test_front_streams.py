@@ -278,5 +278,6 @@ def test_a_caller_who_goes_leaves_the_sandbox_idle(fake, front):
     assert only(standard).state == "Running", "somebody waits for it"
     link.close()
     fronts.flow.wait_for(lambda: only(standard).state == "Paused", 15)
-    end, = [row for row in one.gate.wait_rows(kind="exec_end", seconds=10) if row["exec"]["op"].startswith("command")]
+    end, = fronts.flow.wait_for(lambda: [row for row in one.gate.rows(kind="exec_end")
+                                         if row["exec"]["op"].startswith("command")])
     assert end["code"] == "client_gone"

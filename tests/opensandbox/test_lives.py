@@ -42,7 +42,7 @@ def lives(fake, front):
 
 def test_a_ready_one_comes_at_once_and_is_made_again(lives):
     one = lives(warm=WARM)
-    until(lambda: len(one.standard.sandboxes) == 2)
+    until(lambda: len(one.warm()) == 2)
     before = set(one.standard.sandboxes)
     status, made, fields = one.create()
     assert status == 202 and fields["X-Sandgate-Start".lower()] == "warm", fields
@@ -50,7 +50,7 @@ def test_a_ready_one_comes_at_once_and_is_made_again(lives):
     until(lambda: len(one.standard.sandboxes) == 3 and before < set(one.standard.sandboxes))
     status, other, fields = one.create(env={"A": "1"})
     assert status == 202 and fields["x-sandgate-start"] == "cold"
-    labels = until(lambda: [b.view()["metadata"] for b in one.standard.sandboxes.values()
+    labels = until(lambda: [b.view()["metadata"] for b in list(one.standard.sandboxes.values())
                             if b.view()["metadata"].get("sandgate/id") == made["id"]])
     assert labels[0]["sandgate/user"].startswith("u-")
     for ident in (made["id"], other["id"]):
