@@ -2,6 +2,7 @@
 
 #include "proxy/base/enc.h"
 #include "proxy/flow/front_h1_in.h"
+#include "proxy/flow/h1_put.h"
 #include "proxy/http/h1_write.h"
 #include "proxy/http/ws.h"
 
@@ -11,24 +12,14 @@ now(const struct front_h1 *f)
 	return loop_now_ms(f->front.flow->loop);
 }
 
-static struct gather *
-gather_of(struct front_h1 *f)
+static struct h1_put
+put_of(struct front_h1 *f)
 {
-	struct gather *g = &f->front.flow->gather;
-
-	gather_begin(g, &f->out);
-	return g;
-}
-
-static void
-put_scratch(struct front_h1 *f)
-{
-	struct str text;
-
-	if (buf_finish(&f->scratch, &text) == ST_OK)
-		gather_copy(gather_of(f), text);
-	else if (f->out.st == ST_OK)
-		f->out.st = ST_NOMEM;
+	return (struct h1_put){ .gather = &f->front.flow->gather,
+				.out = &f->out,
+				.scratch = &f->scratch,
+				.is_chunked = !f->is_carried &&
+					      f->reply_frame == BODY_CHUNKED };
 }
 
 /* How the client gets the body, whatever way it came. */
@@ -59,11 +50,13 @@ keeps(const struct front_h1 *f)
 static void
 write_head(struct front_h1 *f, const struct side_msg *m, struct h1_frame *frame)
 {
+	struct h1_put put = put_of(f);
+
 	frame->reason = m->reason;
 	frame->is_own = m->is_own;
 	buf_clear(&f->scratch);
 	h1_write_response(&f->scratch, m->head, frame);
-	put_scratch(f);
+	h1_put_scratch(&put);
 }
 
 /* A host that spoke HTTP/2 was never asked for this digest (RFC 8441 section 5). */
@@ -93,10 +86,11 @@ static void
 put_accept(struct front_h1 *f, const struct side_msg *m)
 {
 	struct h1_frame frame = { .body = BODY_TUNNEL, .is_upgrade = true };
+	struct h1_put put = put_of(f);
 	enum status st = add_accept(f, m->head);
 
-	if (st != ST_OK && f->out.st == ST_OK)
-		f->out.st = st;
+	if (st != ST_OK)
+		h1_put_fail(&put, st);
 	write_head(f, m, &frame);
 	f->is_carried = f->is_last = true;
 	f->is_whole = false;
@@ -125,58 +119,29 @@ put_head(struct side *s, const struct side_msg *m)
 }
 
 static void
-put_chunk_head(struct front_h1 *f, size_t n)
-{
-	buf_clear(&f->scratch);
-	h1_write_chunk_head(&f->scratch, n);
-	put_scratch(f);
-}
-
-static bool
-is_chunked(const struct front_h1 *f)
-{
-	return !f->is_carried && f->reply_frame == BODY_CHUNKED;
-}
-
-static void
 put_body(struct side *s, struct str view)
 {
-	struct front_h1 *f = front_h1_of_side(s);
+	struct h1_put put = put_of(front_h1_of_side(s));
 
-	if (view.n == 0)
-		return;
-	if (is_chunked(f))
-		put_chunk_head(f, view.n);
-	gather_view(gather_of(f), view);
-	if (is_chunked(f))
-		gather_copy(gather_of(f), STR("\r\n"));
+	h1_put_body(&put, view);
 }
 
 static void
 put_copy(struct side *s, struct str bytes)
 {
-	struct front_h1 *f = front_h1_of_side(s);
+	struct h1_put put = put_of(front_h1_of_side(s));
 
-	if (bytes.n == 0)
-		return;
-	if (is_chunked(f))
-		put_chunk_head(f, bytes.n);
-	gather_copy(gather_of(f), bytes);
-	if (is_chunked(f))
-		gather_copy(gather_of(f), STR("\r\n"));
+	h1_put_copy(&put, bytes);
 }
 
 static void
 put_end(struct side *s, const struct head *of, const struct head *trailers)
 {
 	struct front_h1 *f = front_h1_of_side(s);
+	struct h1_put put = put_of(f);
 
 	f->is_put = true;
-	if (!is_chunked(f))
-		return;
-	buf_clear(&f->scratch);
-	h1_write_last_chunk(&f->scratch, of, trailers);
-	put_scratch(f);
+	h1_put_end(&put, of, trailers);
 }
 
 /* The end of a tunnel's way back is our FIN. */

@@ -4,6 +4,7 @@
 
 #include "proxy/base/enc.h"
 #include "proxy/base/num.h"
+#include "proxy/flow/h1_put.h"
 #include "proxy/flow/leg_h1_in.h"
 #include "proxy/http/h1_write.h"
 
@@ -15,31 +16,15 @@ now(const struct leg_h1 *g)
 	return loop_now_ms(g->leg.flow->loop);
 }
 
-static struct gather *
-gather_of(struct leg_h1 *g)
+static struct h1_put
+put_of(struct leg_h1 *g)
 {
-	struct gather *to = &g->leg.flow->gather;
-
-	gather_begin(to, &g->out);
-	return to;
-}
-
-static void
-fail(struct leg_h1 *g, enum status st)
-{
-	if (g->out.st == ST_OK)
-		g->out.st = st;
-}
-
-static void
-put_scratch(struct leg_h1 *g)
-{
-	struct str text;
-
-	if (buf_finish(&g->scratch, &text) == ST_OK)
-		gather_copy(gather_of(g), text);
-	else
-		fail(g, ST_NOMEM);
+	return (struct h1_put){ .gather = &g->leg.flow->gather,
+				.out = &g->out,
+				.scratch = &g->scratch,
+				.is_chunked = !g->is_carried &&
+					      (g->asked_frame == BODY_CHUNKED ||
+					       g->asked_frame == BODY_UNTIL_CLOSE) };
 }
 
 /* A client that spoke HTTP/2 had no need of a key (RFC 8441 section 5). */
@@ -113,6 +98,7 @@ put_head(struct side *s, const struct side_msg *m)
 	struct leg_h1 *g = leg_h1_of_side(s);
 	struct h1_frame frame = h1_frame_of(m->head);
 	enum status st = m->is_ws ? keep_digest(g, m->head) : ST_OK;
+	struct h1_put put = put_of(g);
 	struct str text;
 
 	g->asked = m->head->method_id;
@@ -127,67 +113,37 @@ put_head(struct side *s, const struct side_msg *m)
 	frame.keeps_expect = m->head->expects_continue;
 	write_request(g, m, &frame);
 	if (st != ST_OK || buf_finish(&g->scratch, &text) != ST_OK)
-		fail(g, st != ST_OK ? st : ST_NOMEM);
+		h1_put_fail(&put, st != ST_OK ? st : ST_NOMEM);
 	else
-		put_fields(gather_of(g), text, m);
+		put_fields(h1_put_to(&put), text, m);
 	if (g->leg.flow->gather.wipes)
 		OPENSSL_cleanse(g->scratch.p, g->scratch.len);
-}
-
-static bool
-is_chunked(const struct leg_h1 *g)
-{
-	return !g->is_carried &&
-	       (g->asked_frame == BODY_CHUNKED || g->asked_frame == BODY_UNTIL_CLOSE);
-}
-
-static void
-put_chunk_head(struct leg_h1 *g, size_t n)
-{
-	buf_clear(&g->scratch);
-	h1_write_chunk_head(&g->scratch, n);
-	put_scratch(g);
 }
 
 static void
 put_body(struct side *s, struct str view)
 {
-	struct leg_h1 *g = leg_h1_of_side(s);
+	struct h1_put put = put_of(leg_h1_of_side(s));
 
-	if (view.n == 0)
-		return;
-	if (is_chunked(g))
-		put_chunk_head(g, view.n);
-	gather_view(gather_of(g), view);
-	if (is_chunked(g))
-		gather_copy(gather_of(g), STR("\r\n"));
+	h1_put_body(&put, view);
 }
 
 static void
 put_copy(struct side *s, struct str bytes)
 {
-	struct leg_h1 *g = leg_h1_of_side(s);
+	struct h1_put put = put_of(leg_h1_of_side(s));
 
-	if (bytes.n == 0)
-		return;
-	if (is_chunked(g))
-		put_chunk_head(g, bytes.n);
-	gather_copy(gather_of(g), bytes);
-	if (is_chunked(g))
-		gather_copy(gather_of(g), STR("\r\n"));
+	h1_put_copy(&put, bytes);
 }
 
 static void
 put_end(struct side *s, const struct head *of, const struct head *trailers)
 {
 	struct leg_h1 *g = leg_h1_of_side(s);
+	struct h1_put put = put_of(g);
 
 	g->is_put = true;
-	if (!is_chunked(g))
-		return;
-	buf_clear(&g->scratch);
-	h1_write_last_chunk(&g->scratch, of, trailers);
-	put_scratch(g);
+	h1_put_end(&put, of, trailers);
 }
 
 static enum status
