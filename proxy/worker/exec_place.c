@@ -164,57 +164,73 @@ put_peer(struct buf *b, const struct conn *c)
 		dest_put(b, &d);
 }
 
+/* What it is and who asks, as the request itself says. */
+static struct place_wish
+wish_of(const struct exec *e, const struct exec_asked *a)
+{
+	const struct exec_route *r = &e->route;
+	const struct buf *context = &e->judged.context;
+
+	return (struct place_wish){ .ticket = e->ticket,
+				    .turn = e->t->x.id,
+				    .op = (uint16_t)r->op,
+				    .port = r->port,
+				    .is_v1 = r->is_v1,
+				    .is_tls = e->is_tls,
+				    .use_server_proxy = r->use_server_proxy,
+				    .key = a->key,
+				    .bearer = a->bearer,
+				    .capability = a->capability,
+				    .authority = e->authority,
+				    .on_behalf_of = a->on_behalf_of,
+				    .session = a->session,
+				    .task = a->task,
+				    .idempotency = a->idempotency,
+				    .reuse = a->reuse,
+				    .request = e->request_id,
+				    .sandbox = r->sandbox,
+				    .id = e->judged.has_context
+						  ? str_of(context->p, context->len)
+						  : r->id,
+				    .expires = r->expires };
+}
+
+/* What control itself answers by. */
+static void
+add_content(const struct exec *e, struct place_wish *w)
+{
+	const struct exec_route *r = &e->route;
+
+	if (r->part != EXEC_PART_EXECD && r->part != EXEC_PART_APP)
+		w->query = r->query;
+	if (r->part != EXEC_PART_EXECD && r->body == EXEC_BODY_JSON)
+		w->body = str_of(e->body.p, e->body.len);
+}
+
 static enum status
 put_wish(struct exec *e, struct buf *b)
 {
 	CLEANUP(buf_done) struct buf peer = { 0 };
 	CLEANUP(buf_done) struct buf why = { 0 };
-	const struct exec_route *r = &e->route;
 	struct turn *t = e->t;
 	struct exec_asked a;
 	enum status st = exec_head_read(t->request, &a);
 
 	if (st != ST_OK)
 		return st;
-	buf_init(&peer, 64);
-	buf_init(&why, 2048);
-	put_peer(&peer, t->c);
-	if (r->op == EXEC_OP_SANDBOX_CREATE)
-		risk_put_reason(&why, t->c->w->role.image, &e->judged.answer);
-	struct place_wish w = { .ticket = e->ticket,
-				.turn = t->x.id,
-				.op = (uint16_t)r->op,
-				.port = r->port,
-				.is_v1 = r->is_v1,
-				.is_tls = e->is_tls,
-				.use_server_proxy = r->use_server_proxy,
-				.key = a.key,
-				.bearer = a.bearer,
-				.capability = a.capability,
-				.authority = e->authority,
-				.on_behalf_of = a.on_behalf_of,
-				.session = a.session,
-				.task = a.task,
-				.idempotency = a.idempotency,
-				.reuse = a.reuse,
-				.request = e->request_id,
-				.sandbox = r->sandbox,
-				.id = e->judged.has_context
-					      ? str_of(e->judged.context.p,
-						       e->judged.context.len)
-					      : r->id,
-				.expires = r->expires,
-				.peer = str_of(peer.p, peer.len) };
+	struct place_wish w = wish_of(e, &a);
 	/* The sandbox's own token, and nothing else that says who asks. */
 	if (e->own.n > 0) {
 		w.key = a.egress;
 		w.bearer = w.capability = w.on_behalf_of = STR("");
 	}
-	if (r->part != EXEC_PART_EXECD && r->part != EXEC_PART_APP)
-		w.query = r->query;
-	if (r->part != EXEC_PART_EXECD && r->body == EXEC_BODY_JSON)
-		w.body = str_of(e->body.p, e->body.len);
-	if (r->op == EXEC_OP_SANDBOX_CREATE) {
+	buf_init(&peer, 64);
+	put_peer(&peer, t->c);
+	w.peer = str_of(peer.p, peer.len);
+	add_content(e, &w);
+	if (e->route.op == EXEC_OP_SANDBOX_CREATE) {
+		buf_init(&why, 2048);
+		risk_put_reason(&why, t->c->w->role.image, &e->judged.answer);
 		w.level = (uint8_t)e->judged.answer.level;
 		w.why = str_of(why.p, why.len);
 		w.text = str_of(e->judged.text.p, e->judged.text.len);

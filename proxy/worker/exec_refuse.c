@@ -108,23 +108,12 @@ static void
 tell(struct exec *e, enum status why)
 {
 	CLEANUP(buf_done) struct buf body = { 0 };
-	struct turn *t = e->t;
-	struct side_msg m = { 0 };
 	struct head h;
-	struct str text;
 
-	head_init(&h, &t->arena);
+	head_init(&h, &e->t->arena);
 	buf_init(&body, TEXT_MAX);
 	put_words(&body, e, why);
-	enum status st = refusal_head(&h, e, why);
-	t->is_answered = true;
-	turn_end_exchange(t, why);
-	m.head = &h;
-	m.reason = str_from(status_code(why));
-	if (st != ST_OK || buf_finish(&body, &text) != ST_OK)
-		turn_break(t, why);
-	else
-		turn_say(t, &m, text);
+	turn_tell(e->t, why, &h, refusal_head(&h, e, why), &body);
 }
 
 void

@@ -132,6 +132,9 @@ void turn_end_exchange(struct turn *t, enum status why);
 void turn_drop_leg(struct turn *t);
 /* An answer of our own, and the end of the turn; the exchange has ended. */
 void turn_say(struct turn *t, struct side_msg *m, struct str body);
+/* A refusal in words: the end of exchange and turn.  st: how its head came about. */
+void turn_tell(struct turn *t, enum status why, struct head *h, enum status st,
+	       struct buf *body);
 
 /* page.c: http://sandgate.internal/ */
 bool page_is_ours(const struct dest *d);

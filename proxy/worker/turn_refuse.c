@@ -67,13 +67,26 @@ turn_say(struct turn *t, struct side_msg *m, struct str body)
 }
 
 void
+turn_tell(struct turn *t, enum status why, struct head *h, enum status st,
+	  struct buf *body)
+{
+	struct side_msg m = { .head = h, .reason = str_from(status_code(why)) };
+	struct str text;
+
+	turn_end_exchange(t, why);
+	t->is_answered = true;
+	if (st != ST_OK || buf_finish(body, &text) != ST_OK)
+		turn_break(t, why);
+	else
+		turn_say(t, &m, text);
+}
+
+void
 turn_refuse(struct turn *t, enum status why)
 {
 	CLEANUP(buf_done) struct buf body = { 0 };
 	struct exchange *x = &t->x;
-	struct side_msg m = { 0 };
 	struct head h;
-	struct str text;
 
 	if (turn_is_exec(t)) {
 		exec_refuse(t, why);
@@ -96,14 +109,7 @@ turn_refuse(struct turn *t, enum status why)
 		deny_put_json(&body, x->image, x, id);
 	enum status st = is_grpc ? deny_head_grpc(&h, why, id) : deny_head(&h, why);
 	x->http_status = h.status;
-	turn_end_exchange(t, why);
-	t->is_answered = true;
-	m.head = &h;
-	m.reason = str_from(status_code(why));
-	if (st != ST_OK || buf_finish(&body, &text) != ST_OK)
-		turn_break(t, why);
-	else
-		turn_say(t, &m, text);
+	turn_tell(t, why, &h, st, &body);
 }
 
 void
