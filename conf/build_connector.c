@@ -42,25 +42,35 @@ on_addresses(struct build *b, const struct node *n, void *ctx)
 	rule_part_addresses(b, n, &((struct context *)ctx)->rule);
 }
 
+bool
+build_upstream(struct build *b, const struct node *n, const char *key,
+	       struct image_connector *c, struct dest *ret_d)
+{
+	struct url u;
+
+	if (!url_parse(b->report, n, &u))
+		return false;
+	if (u.path.n > 1) {
+		report_error(b->report, n->at,
+			     "`%s` is a scheme, a host and a port; leave out `%.*s`",
+			     key, STR_ARG(u.path));
+		return false;
+	}
+	c->upstream_host = url_host(b, &u);
+	c->upstream_port = u.dest.port;
+	c->upstream_is_plain = u.is_plain;
+	*ret_d = u.dest;
+	return true;
+}
+
 static void
 on_upstream(struct build *b, const struct node *n, void *ctx)
 {
 	struct context *c = ctx;
-	struct url u;
+	struct dest d;
 
 	c->upstream = n;
-	if (!url_parse(b->report, n, &u))
-		return;
-	if (u.path.n > 1) {
-		report_error(b->report, n->at,
-			     "`upstream` is a scheme, a host and a port; leave out "
-			     "`%.*s`",
-			     STR_ARG(u.path));
-		return;
-	}
-	c->image.upstream_host = url_host(b, &u);
-	c->image.upstream_port = u.dest.port;
-	c->image.upstream_is_plain = u.is_plain;
+	(void)!build_upstream(b, n, "upstream", &c->image, &d);
 }
 
 static void

@@ -26,6 +26,10 @@ struct connector_source { /* where a connector is written, and what it became */
 };
 
 struct image_ref url_host(struct build *b, const struct url *u);
+/* Where it calls: a scheme, a host and a port under this key.  False when something was
+ * reported. */
+bool build_upstream(struct build *b, const struct node *n, const char *key,
+		    struct image_connector *c, struct dest *ret_d) MUSTCHECK;
 void build_auth(struct build *b, const struct node *n, struct image_auth *a);
 void build_headers(struct build *b, const struct node *n, struct image_connector *c);
 /* A field name as a connector may add, strip or fill it: in lower case, and none that

@@ -95,22 +95,11 @@ void
 build_system_url(struct build *b, const struct node *n, void *ctx)
 {
 	struct build_system *s = ctx;
-	struct image_connector *k = &s->source->image;
-	struct url u;
+	struct dest d;
 
 	s->url = n;
-	if (!url_parse(b->report, n, &u))
-		return;
-	if (u.path.n > 1) {
-		report_error(b->report, n->at,
-			     "`url` is a scheme, a host and a port, without a path");
-		return;
-	}
-	k->upstream_host = url_host(b, &u);
-	k->upstream_port = u.dest.port;
-	k->upstream_is_plain = u.is_plain;
-	if (!dest_is_name(&u.dest))
-		s->addr = u.dest.addr;
+	if (build_upstream(b, n, "url", &s->source->image, &d) && !dest_is_name(&d))
+		s->addr = d.addr;
 }
 
 void

@@ -55,7 +55,7 @@ static const struct told rows[] = {
 	  "an address on loopback (127.0.0.1, no name), or "
 	  "`plain: true` if nobody listens on that network\n" },
 	{ SERVER("url: 'http://127.0.0.1/v1', key: k, endpoints: [127.0.0.1]"),
-	  "t.yaml:3:22: `url` is a scheme, a host and a port, without a path\n" },
+	  "t.yaml:3:22: `url` is a scheme, a host and a port; leave out `/v1`\n" },
 	{ SERVER("key: k, tier: weak, endpoints: [127.0.0.1]"),
 	  "t.yaml:3:5: an execution server must say its `url`\n"
 	  "t.yaml:3:31: `weak` is not one of standard|high\n" },

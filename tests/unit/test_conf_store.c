@@ -31,7 +31,7 @@ static const struct told rows[] = {
 	{ SOURCE("url: 'http://bao.test:8200', " LOGIN ", " ITEM),
 	  "t.yaml:3:22: secrets never travel in plain text; write https://\n" },
 	{ SOURCE("url: 'https://bao.test/v1', " LOGIN ", " ITEM),
-	  "t.yaml:3:22: `url` is a scheme, a host and a port, without a path\n" },
+	  "t.yaml:3:22: `url` is a scheme, a host and a port; leave out `/v1`\n" },
 	{ SOURCE(URL ", auth: {role: r, secret: s}, " ITEM),
 	  "t.yaml:3:53: `kind` is missing: one of token|approle|kubernetes\n" },
 	{ SOURCE(URL ", auth: {kind: approle, secret: s}, " ITEM),
