@@ -41,12 +41,11 @@ say_not_ascii(struct report *r, const struct node *n)
 static bool
 is_literal(struct str s)
 {
-	struct addr a;
 	struct cidr c;
 
 	if (s.n > 2 && s.p[0] == '[' && s.p[s.n - 1] == ']')
 		s = str_head(str_skip(s, 1), s.n - 2);
-	return addr_parse(s, &a) || cidr_parse(s, &c);
+	return cidr_parse(s, &c);
 }
 
 /* What an operator most likely meant by something that is no host name. */

@@ -42,18 +42,6 @@ is_name(struct str name)
 	return true;
 }
 
-/* An address is a network of its own. */
-static bool
-read_cidr(struct str text, struct cidr *ret_c)
-{
-	struct addr a;
-
-	if (!addr_parse(text, &a))
-		return cidr_parse(text, ret_c);
-	*ret_c = (struct cidr){ .net = a, .bits = a.family == 4 ? 32 : 128 };
-	return true;
-}
-
 static bool
 read_word(struct str word, bool *ret_allows)
 {
@@ -71,7 +59,7 @@ read_rule(struct str line, struct narrow_rule *ret_r)
 
 	if (!read_word(word, &r.allows))
 		return false;
-	if (!read_cidr(line, &r.cidr)) {
+	if (!cidr_parse(line, &r.cidr)) {
 		r.is_name = true;
 		r.is_wild = str_starts(line, STR("*."));
 		r.name = r.is_wild ? str_skip(line, 2) : line;

@@ -35,8 +35,8 @@ enum addr_class {
 
 /* Canonical text only: four decimal numbers; RFC 4291 IPv6 without brackets or zone. */
 bool addr_parse(struct str text, struct addr *ret_a) MUSTCHECK;
-bool cidr_parse(struct str text,
-		struct cidr *ret_c) MUSTCHECK;      /* host bits must be 0 */
+/* Host bits must be 0; an address is a network of its own. */
+bool cidr_parse(struct str text, struct cidr *ret_c) MUSTCHECK;
 void addr_put(struct buf *b, const struct addr *a); /* RFC 5952; no brackets */
 
 bool addr_eq(const struct addr *a, const struct addr *b);

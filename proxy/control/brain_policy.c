@@ -42,24 +42,12 @@ is_host(struct str name)
 	return !ascii_is_digit(name.p[name.n - 1]);
 }
 
-/* An address is a network of its own. */
-static bool
-read_cidr(struct str text, struct cidr *ret_c)
-{
-	struct addr a;
-
-	if (!addr_parse(text, &a))
-		return cidr_parse(text, ret_c);
-	*ret_c = (struct cidr){ .net = a, .bits = a.family == 4 ? 32 : 128 };
-	return true;
-}
-
 static bool
 is_target(struct str t)
 {
 	struct cidr c;
 
-	return read_cidr(t, &c) ||
+	return cidr_parse(t, &c) ||
 	       is_host(str_starts(t, STR("*.")) ? str_skip(t, 2) : t);
 }
 
@@ -69,12 +57,13 @@ covers(struct str big, struct str small)
 {
 	struct cidr b, s;
 
-	if (read_cidr(big, &b))
-		return read_cidr(small, &s) && s.bits >= b.bits && cidr_has(&b, &s.net);
+	if (cidr_parse(big, &b))
+		return cidr_parse(small, &s) && s.bits >= b.bits &&
+		       cidr_has(&b, &s.net);
 	if (str_eq(big, small))
 		return true;
 	return str_starts(big, STR("*.")) && str_ends(small, str_skip(big, 1)) &&
-	       !read_cidr(small, &s);
+	       !cidr_parse(small, &s);
 }
 
 /* Rules. */
