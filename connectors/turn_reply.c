@@ -84,17 +84,24 @@ decode(struct turn *t, const struct side_msg *m, struct head *out)
 	return st;
 }
 
+/* The same line with the fields that go on. */
+static enum status
+begin_head(struct turn *t, const struct head *in, struct head *ret_out)
+{
+	*ret_out = *in;
+	ret_out->arena = &t->arena;
+	ret_out->fields = NULL;
+	ret_out->fields_len = ret_out->fields_cap = 0;
+	return copy_fields(t, in, ret_out);
+}
+
 static void
 put_final(struct turn *t, const struct side_msg *m)
 {
-	struct head out = *m->head;
+	struct head out;
 	struct side_msg down = { .head = &out, .is_whole = m->is_whole };
-	enum status st;
+	enum status st = begin_head(t, m->head, &out);
 
-	out.arena = &t->arena;
-	out.fields = NULL;
-	out.fields_len = out.fields_cap = 0;
-	st = copy_fields(t, m->head, &out);
 	if (st == ST_OK)
 		st = decode(t, m, &out);
 	if (st == ST_OK)
@@ -115,14 +122,10 @@ put_final(struct turn *t, const struct side_msg *m)
 static void
 put_interim(struct turn *t, const struct side_msg *m)
 {
-	struct head out = *m->head;
+	struct head out;
 	struct side_msg down = { .head = &out, .is_whole = m->is_whole };
-	enum status st;
+	enum status st = begin_head(t, m->head, &out);
 
-	out.arena = &t->arena;
-	out.fields = NULL;
-	out.fields_len = out.fields_cap = 0;
-	st = copy_fields(t, m->head, &out);
 	if (st != ST_OK)
 		turn_refuse(t, st);
 	else
