@@ -76,6 +76,14 @@ h2_stream_new(struct h2 *h, int32_t id)
 }
 
 void
+h2_drop_held(struct h2_stream *s)
+{
+	if (s->h->limits.wipes && s->held.p != NULL)
+		explicit_bzero(s->held.p, s->held.cap);
+	ring_done(&s->held);
+}
+
+void
 h2_stream_free(struct h2_stream *s)
 {
 	struct h2 *h = s->h;
@@ -83,9 +91,7 @@ h2_stream_free(struct h2_stream *s)
 	h->heads -= s->heads;
 	h->streams_n--;
 	list_remove(&s->link);
-	if (h->limits.wipes && s->held.p != NULL)
-		explicit_bzero(s->held.p, s->held.cap);
-	ring_done(&s->held);
+	h2_drop_held(s);
 	arena_done(&s->arena);
 	arena_done(&s->trailers_arena);
 	free(s);
@@ -443,7 +449,7 @@ h2_reset(struct h2_stream *s, uint32_t code)
 		return;
 	h2_credit(s, s->uncredited);
 	s->is_ours = s->is_dead = true;
-	ring_done(&s->held);
+	h2_drop_held(s);
 	s->lent = (struct str){ NULL, 0 };
 	(void)nghttp2_submit_rst_stream(s->h->session, NGHTTP2_FLAG_NONE, s->id, code);
 }

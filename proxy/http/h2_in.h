@@ -83,6 +83,7 @@ void h2_fail(struct h2 *h, enum status why, uint32_t code);
 void h2_out_put(struct h2 *h, struct str s);
 struct h2_stream *h2_stream_new(struct h2 *h, int32_t id);
 void h2_stream_free(struct h2_stream *s);
+void h2_drop_held(struct h2_stream *s); /* wiped first, where that must be */
 void h2_emit_closed(struct h2_stream *s, uint32_t code);
 
 /* h2_frame.c */

@@ -280,9 +280,7 @@ hold(struct h2_stream *s, struct str view)
 		struct str old = ring_linear(&s->held);
 		if (ring_write(&more, old) != old.n)
 			return ST_NOMEM;
-		if (s->h->limits.wipes && s->held.p != NULL)
-			explicit_bzero(s->held.p, s->held.cap);
-		ring_done(&s->held);
+		h2_drop_held(s);
 		s->held = more;
 	}
 	return ring_write(&s->held, view) == view.n ? ST_OK : ST_NOMEM;
@@ -398,11 +396,8 @@ move(struct h2_stream *s, size_t n)
 		ring_consume(&s->held, v.n);
 		n -= v.n;
 	}
-	if (ring_is_empty(&s->held) && s->held.p != NULL) {
-		if (s->h->limits.wipes)
-			explicit_bzero(s->held.p, s->held.cap);
-		ring_done(&s->held);
-	}
+	if (ring_is_empty(&s->held))
+		h2_drop_held(s);
 	h2_out_put(s->h, str_head(s->lent, n));
 	s->lent = str_skip(s->lent, n);
 }
