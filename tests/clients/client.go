@@ -158,7 +158,18 @@ func (c *client) run(feature string) error {
 	return fmt.Errorf("no such feature")
 }
 
+// Older ones know socks5h by the name socks5 alone.
+func renameSocks() {
+	for _, entry := range os.Environ() {
+		name, value, _ := strings.Cut(entry, "=")
+		if strings.HasSuffix(strings.ToLower(name), "_proxy") && strings.HasPrefix(value, "socks5h:") {
+			os.Setenv(name, "socks5:"+strings.TrimPrefix(value, "socks5h:"))
+		}
+	}
+}
+
 func main() {
+	renameSocks()
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	// A 100 that never comes is a failure, not a pause.
 	transport.ExpectContinueTimeout = 30 * time.Second

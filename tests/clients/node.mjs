@@ -4,6 +4,7 @@
 import crypto from 'node:crypto';
 import http from 'node:http';
 import https from 'node:https';
+import { Readable } from 'node:stream';
 import tls from 'node:tls';
 
 const [scheme, ...features] = process.argv.slice(2);
@@ -54,7 +55,7 @@ function byProxy(url, { method = 'GET', body, follow = true } = {}) {
 
 async function byFetch(url, { method = 'GET', body, follow = true } = {}) {
   const how = { method, body, redirect: follow ? 'follow' : 'manual' };
-  if (body && !Buffer.isBuffer(body)) Object.assign(how, { body: ReadableStream.from(body), duplex: 'half' });
+  if (body && !Buffer.isBuffer(body)) Object.assign(how, { body: Readable.toWeb(Readable.from(body)), duplex: 'half' });
   const r = await fetch(url, how);
   return { status: r.status, headers: r.headers, body: r.body ?? [] };
 }
