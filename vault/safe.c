@@ -230,7 +230,7 @@ safe_unlock(struct safe *s, const struct seal_key *master)
 enum status
 safe_begin(struct safe *s)
 {
-	return sql_exec(s->db, "BEGIN IMMEDIATE");
+	return sql_begin(s->db);
 }
 
 /* With another key or not: the rows as they are now, their mac, the row of the vault. */
@@ -270,9 +270,8 @@ finish(struct safe *s, enum status st, const struct safe_head *h,
 {
 	if (st == ST_OK)
 		st = commit(s, h, master);
-	/* Fails where COMMIT has ended it already. */
 	if (st != ST_OK)
-		(void)!sql_exec(s->db, "ROLLBACK");
+		(void)!sql_rollback(s->db);
 	return st;
 }
 

@@ -168,18 +168,13 @@ approval_store_close(struct approval_store *s)
 enum status
 approval_store_begin(struct approval_store *s)
 {
-	return sql_exec(s->db, "BEGIN IMMEDIATE");
+	return sql_begin(s->db);
 }
 
 enum status
 approval_store_end(struct approval_store *s, enum status st)
 {
-	enum status end = sql_exec(s->db, st == ST_OK ? "COMMIT" : "ROLLBACK");
-
-	/* What could not be committed must not stand open. */
-	if (st == ST_OK && end != ST_OK)
-		(void)!sql_exec(s->db, "ROLLBACK");
-	return st == ST_OK ? end : st;
+	return sql_end(s->db, st);
 }
 
 enum status

@@ -103,15 +103,11 @@ check(sqlite3 *db, const char *query)
 static enum status
 whole(sqlite3 *db, enum status (*change)(sqlite3 *db))
 {
-	enum status st = sql_exec(db, "BEGIN IMMEDIATE");
+	enum status st = sql_begin(db);
 
 	if (st == ST_OK)
 		st = change(db);
-	if (st == ST_OK)
-		st = sql_exec(db, "COMMIT");
-	if (st != ST_OK && sqlite3_get_autocommit(db) == 0)
-		(void)sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
-	return st;
+	return sql_end(db, st);
 }
 
 /* Nothing stays of it in a file that isn't ours: only the result tells. */
@@ -224,7 +220,7 @@ told(const struct brain_store *s, enum status st)
 enum status
 brain_db_begin(struct brain_store *s)
 {
-	return sql_exec(s->db, "BEGIN IMMEDIATE");
+	return sql_begin(s->db);
 }
 
 enum status
@@ -232,9 +228,8 @@ brain_db_end(struct brain_store *s, enum status st)
 {
 	if (st == ST_OK)
 		st = told(s, sql_exec(s->db, "COMMIT"));
-	/* A full disk may have ended the transaction already. */
-	if (st != ST_OK && sqlite3_get_autocommit(s->db) == 0)
-		(void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	if (st != ST_OK)
+		(void)!sql_rollback(s->db);
 	return st;
 }
 

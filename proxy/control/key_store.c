@@ -210,19 +210,11 @@ enum status
 key_store_rotate(struct key_store *s, const struct key_rotation *r,
 		 const uint8_t hash[KEY_HASH])
 {
-	enum status st = sql_exec(s->db, "BEGIN IMMEDIATE");
+	enum status st = sql_begin(s->db);
 
-	if (st != ST_OK)
-		return st;
-	st = rotate(s, r, hash);
 	if (st == ST_OK)
-		st = sql_exec(s->db, "COMMIT");
-	if (st == ST_OK)
-		return ST_OK;
-	/* Some failures have rolled back already. */
-	if (sqlite3_get_autocommit(s->db) == 0 && sql_exec(s->db, "ROLLBACK") != ST_OK)
-		return ST_SYSTEM;
-	return st;
+		st = rotate(s, r, hash);
+	return sql_end(s->db, st);
 }
 
 enum status

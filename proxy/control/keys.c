@@ -33,14 +33,10 @@ keys_write_used(struct keys *k)
 	loop_timer_clear(&k->used_timer);
 	if (k->used.len == 0)
 		return;
-	st = sql_exec(k->store.db, "BEGIN IMMEDIATE");
+	st = sql_begin(k->store.db);
 	while (st == ST_OK && map_next(&k->used, &at, &id, &when))
 		st = key_store_used(&k->store, id, (uint64_t)(uintptr_t)when);
-	if (st == ST_OK)
-		st = sql_exec(k->store.db, "COMMIT");
-	if (st != ST_OK && sqlite3_get_autocommit(k->store.db) == 0 &&
-	    sql_exec(k->store.db, "ROLLBACK") != ST_OK)
-		st = ST_SYSTEM;
+	st = sql_end(k->store.db, st);
 	if (st != ST_OK)
 		log_error(&k->control->role.log, "when keys were used: %s",
 			  status_code(st));

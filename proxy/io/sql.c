@@ -28,6 +28,26 @@ sql_exec(sqlite3 *db, const char *text)
 	return status_of(sqlite3_exec(db, text, NULL, NULL, NULL));
 }
 
+enum status
+sql_begin(sqlite3 *db)
+{
+	return sql_exec(db, "BEGIN IMMEDIATE");
+}
+
+enum status
+sql_rollback(sqlite3 *db)
+{
+	return sqlite3_get_autocommit(db) != 0 ? ST_OK : sql_exec(db, "ROLLBACK");
+}
+
+enum status
+sql_end(sqlite3 *db, enum status st)
+{
+	if (st == ST_OK)
+		st = sql_exec(db, "COMMIT");
+	return st != ST_OK && sql_rollback(db) != ST_OK ? ST_SYSTEM : st;
+}
+
 /*
  * A file that someone else wrote must not run code (trusted_schema, defensive) nor
  * crash us (cell_size_check; no mmap, where an I/O error would be a signal).

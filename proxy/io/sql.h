@@ -21,6 +21,13 @@ enum status sql_exec(sqlite3 *db, const char *text) MUSTCHECK;
 enum status sql_prepare(sqlite3 *db, const char *text, sqlite3_stmt **ret_q) MUSTCHECK;
 void sql_done(sqlite3_stmt **q); /* for CLEANUP */
 
+/* A transaction, all of it or nothing: the end commits what went well, st, and takes back
+ * what did not.  ST_SYSTEM: it could not even be taken back. */
+enum status sql_begin(sqlite3 *db) MUSTCHECK;
+enum status sql_end(sqlite3 *db, enum status st) MUSTCHECK;
+/* Fine where none is open: a full disk, say, has taken it back already. */
+enum status sql_rollback(sqlite3 *db) MUSTCHECK;
+
 void sql_u64(sqlite3_stmt *q, int at, uint64_t v); /* v <= INT64_MAX */
 void sql_bytes(sqlite3_stmt *q, int at, struct str v);
 

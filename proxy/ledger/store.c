@@ -162,17 +162,15 @@ enum status
 store_begin(struct store *s)
 {
 	need(!s->is_open);
-	enum status st = sql_exec(s->db, "BEGIN IMMEDIATE");
+	enum status st = sql_begin(s->db);
 	s->is_open = st == ST_OK;
 	return st;
 }
 
-/* A full disk may have ended the transaction already. */
 void
 store_rollback(struct store *s)
 {
-	if (sqlite3_get_autocommit(s->db) == 0)
-		(void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	(void)!sql_rollback(s->db);
 	s->is_open = false;
 	s->now = s->committed;
 }
