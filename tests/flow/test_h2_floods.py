@@ -117,11 +117,10 @@ def bomb_of_one_name(g, i):
     return bomb(g, i, "x")
 
 
-@pytest.mark.parametrize("attack, code", [
-    (rapid_reset, CALM), (made_reset, CALM), (malformed, CALM), (continuation, None), (empty_data, CALM), (ping, CALM),
-    (settings, CALM), (priority, CALM), (window, CALM), (unknown, CALM), (bomb, CALM), (bomb_of_one_name, CALM),
-], ids=lambda a: a.__name__ if callable(a) else "")
-def test_a_flood_ends_its_own_connection_and_costs_little(gate, attack, code):
+@pytest.mark.parametrize("attack", [
+    rapid_reset, made_reset, malformed, continuation, empty_data, ping, settings, priority, window, unknown, bomb,
+    bomb_of_one_name], ids=lambda a: a.__name__)
+def test_a_flood_ends_its_own_connection_and_costs_little(gate, attack):
     pid = gate.pids()["worker.0"]
     before = rss(pid)
     with Polite(gate):
@@ -134,7 +133,7 @@ def test_a_flood_ends_its_own_connection_and_costs_little(gate, attack, code):
             last = one if one[0] == GOAWAY else last
         link.close()
     # A reset of the connection may have destroyed what it said last.
-    assert code is None or last is None or struct.unpack(">I", last[3][4:8])[0] == code
+    assert last is None or struct.unpack(">I", last[3][4:8])[0] == CALM
     assert rss(pid) - before < GROWTH
     assert gate.pids()["worker.0"] == pid
 
