@@ -35,6 +35,7 @@ enum {
 	BRAIN_TICKETS = 65536,
 	BRAIN_USER_TURNS = BRAIN_TURNS / 4, /* of one user */
 	BRAIN_USER_TICKETS = BRAIN_TICKETS / 4,
+	BRAIN_USER_CALLS = 128, /* of servers: half of what connectors take at once */
 	BRAIN_ENDPOINTS = 4096, /* remembered */
 	BRAIN_ARENA = 16 << 20,
 	BRAIN_SERVERS = 256,
@@ -123,7 +124,7 @@ void brain_line_lost(struct brain *b, const struct ask_line *line);
  * on whose behalf it came: that is the caller's word. */
 struct brain_share {
 	struct principal who; /* tenant and user count */
-	size_t turns, tickets;
+	size_t turns, tickets, calls;
 };
 /* Made if need be; NULL: no memory. */
 struct brain_share *brain_share(struct brain *b, const struct principal *who);
@@ -183,6 +184,7 @@ struct brain_turn {
 	uint64_t asked_s; /* when it began */
 	struct brain_wait wait;
 	brain_turn_fn again; /* when the job that it waits for has ended */
+	bool is_asking; /* a server, by a call or a job: one of its share's calls */
 	unsigned looks;
 	struct approval *approval; /* a create that a person is asked about */
 	bool was_held;
@@ -236,6 +238,10 @@ struct brain_call {
 void brain_call(struct brain_turn *t, const struct brain_call *w, brain_got_fn got);
 /* "/v1/sandboxes/UPSTREAM" and the rest, in the arena; p == NULL: no room. */
 struct str brain_target(struct arena *a, struct str upstream, const char *rest);
+/* Before a server is asked: ST_LIMIT_USER where its user does so too often at once.  And when
+ * it has answered. */
+enum status brain_turn_asks(struct brain_turn *t) MUSTCHECK;
+void brain_turn_asked(struct brain_turn *t);
 /* Is it a 2xx with (unless NULL) a JSON object, which is the caller's then? */
 bool brain_got_object(const struct call_got *got, json_t **ret_object);
 struct str brain_dump(struct arena *a,

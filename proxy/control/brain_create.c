@@ -193,6 +193,8 @@ create_told(struct brain_turn *t, const struct call_got *got)
 	} else if (brain_is_unasked(got)) {
 		c->at++;
 		create_make(t);
+	} else if (got->st == ST_LIMIT_USER) {
+		create_fail(t, got->st, "");
 	} else if (got->st != ST_OK || got->http < 400) {
 		/* The server may have it: what carries our id and is no sandbox of ours is
 		 * ended when servers' lists are compared. */

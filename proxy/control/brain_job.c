@@ -294,6 +294,7 @@ turn_did(void *ctx, enum status st, const struct call_got *got)
 	brain_turn_fn again = t->again;
 
 	t->again = NULL;
+	brain_turn_asked(t);
 	if (got != NULL && (got->st != ST_OK || got->http / 100 != 2))
 		brain_answer_got(t, got);
 	else if (st != ST_OK)
@@ -315,7 +316,9 @@ brain_turn_job(struct brain_turn *t, enum brain_act act, brain_turn_fn again)
 	t->wait.fn = turn_did;
 	t->wait.ctx = t;
 	t->again = again;
-	st = brain_job(t->brain, t->box.id, act, &t->wait);
+	st = brain_turn_asks(t);
+	if (st == ST_OK)
+		st = brain_job(t->brain, t->box.id, act, &t->wait);
 	if (st != ST_OK)
 		brain_refuse(t, st, STR(""));
 }

@@ -189,6 +189,8 @@ brain_server_told(struct brain *b, struct str server, const struct call_got *got
 {
 	struct brain_down *d;
 
+	if (got->st == ST_LIMIT_USER)
+		return; /* it heard nothing */
 	if (got->st == ST_OK && !brain_is_unasked(got)) {
 		is_up(b, server);
 		return;

@@ -19,6 +19,26 @@ turn_free(void *ctx)
 	free(t);
 }
 
+enum status
+brain_turn_asks(struct brain_turn *t)
+{
+	if (t->share == NULL || t->is_asking)
+		return ST_OK;
+	if (t->share->calls >= BRAIN_USER_CALLS)
+		return ST_LIMIT_USER;
+	t->share->calls++;
+	t->is_asking = true;
+	return ST_OK;
+}
+
+void
+brain_turn_asked(struct brain_turn *t)
+{
+	if (t->is_asking)
+		t->share->calls--;
+	t->is_asking = false;
+}
+
 /* It may be in the middle of a callback: its memory goes at the end of the loop's turn. */
 static void
 turn_end(struct brain_turn *t)
@@ -27,6 +47,7 @@ turn_end(struct brain_turn *t)
 
 	list_remove(&t->link);
 	b->turns_n--;
+	brain_turn_asked(t);
 	if (t->share != NULL) {
 		t->share->turns--;
 		brain_share_drop(b, t->share);
@@ -314,6 +335,10 @@ brain_answer_got(struct brain_turn *t, const struct call_got *got)
 	CLEANUP(buf_done) struct buf b = { 0 };
 	json_t *body;
 
+	if (got->st == ST_LIMIT_USER) {
+		brain_refuse(t, got->st, STR(""));
+		return;
+	}
 	if (is_ours(got)) {
 		brain_refuse(t, ST_UPSTREAM_UNAVAILABLE,
 			     got->st == ST_OK ? STR("the server refuses this gateway")
@@ -368,6 +393,7 @@ turn_got(void *ctx, const struct call_got *got)
 
 	t->call = NULL;
 	t->got = NULL;
+	brain_turn_asked(t);
 	fn(t, got);
 }
 
@@ -387,6 +413,8 @@ brain_call(struct brain_turn *t, const struct brain_call *w, brain_got_fn got)
 
 	t->got = got;
 	t->asked_s = brain_now_s();
+	if (st == ST_OK)
+		st = brain_turn_asks(t);
 	if (st == ST_OK)
 		st = call_begin(t->brain->control, &wish, turn_got, t, &t->call);
 	if (st == ST_OK)

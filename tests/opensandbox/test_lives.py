@@ -139,3 +139,29 @@ def test_a_policy_is_the_sandboxs_own_and_plain_text_says_what_is_wrong(lives):
     assert one.ask("GET", f"/v1/sandboxes/{made['id']}/networkpolicy")[1]["policy"]["egress"] == [rule]
     assert one.ask("POST", f"{api}/policy", {"egress": 7})[0] == 400
     assert one.ask("DELETE", f"/v1/sandboxes/{made['id']}")[0] == 204
+
+
+def test_one_users_creates_leave_others_their_servers(lives):
+    one, go, asked = lives(), threading.Event(), []
+    bob = one.user("bob")
+    _, his, _ = one.create(key=bob)
+    create = one.standard.create
+
+    def slow(request, exchange):
+        asked.append(request)
+        go.wait(60)
+        return create(request, exchange)
+    one.standard.routes = [(methods, path, slow if to == create else to) for methods, path, to in one.standard.routes]
+    seen = []
+    callers = [threading.Thread(target=lambda: seen.append(one.create()[0])) for _ in range(300)]
+    for caller in callers:
+        caller.start()
+    until(lambda: len(asked) == 128 and len(seen) == 300 - 128, 60)
+    assert set(seen) == {429}
+    assert one.ask("POST", f"/v1/sandboxes/{his['id']}/pause", key=bob)[0] == 202
+    assert one.ask("GET", f"/v1/sandboxes/{his['id']}/proxy/44772/ping", key=bob)[0] == 200
+    assert one.ask("DELETE", f"/v1/sandboxes/{his['id']}", key=bob)[0] == 204
+    go.set()
+    for caller in callers:
+        caller.join()
+    assert sorted(seen) == [202] * 128 + [429] * 172

@@ -1,5 +1,6 @@
 /* What workers and servers claim, late or more than was asked for: it takes no room and keeps
  * nothing busy. */
+#include "proxy/control/principal.h"
 #include "tests/unit/brain_age.h"
 
 static void
@@ -74,6 +75,50 @@ a_server_that_says_more_than_was_asked_for_is_asked_again(void **state)
 	free(id);
 }
 
+static struct brain_share *
+share_of(struct world *w, const char *user)
+{
+	struct principal who = { .tenant = "blue" };
+
+	assert_int_equal(principal_set(who.user, str_from(user)), ST_OK);
+	return brain_share(w->c.brain, &who);
+}
+
+/* Servers are asked by a process that does so much at once, and no more. */
+static void
+one_user_does_not_keep_servers_from_others(void **state)
+{
+	struct world *w = *state;
+	char *hers = world_create(w, ALICE), *his = world_create(w, BOB);
+	const struct place_wish pause = wish_of(ALICE, EXEC_OP_SANDBOX_PAUSE, hers, "");
+	struct fake_answer *held;
+
+	w->is_held = true;
+	held = world_begin(w, wish_of(ALICE, EXEC_OP_SANDBOX_GET, hers, ""));
+	world_run(w);
+	assert_int_equal(share_of(w, "alice")->calls, 1);
+	w->is_held = false;
+	share_of(w, "alice")->calls += BRAIN_USER_CALLS - 1;
+	struct fake_answer *job = world_begin(w, pause);
+	struct fake_answer *create =
+		world_begin(w, wish_of(ALICE, EXEC_OP_SANDBOX_CREATE, "", CREATE_BODY));
+	struct fake_answer *other =
+		world_begin(w, wish_of(BOB, EXEC_OP_SANDBOX_PAUSE, his, ""));
+	struct fake_answer *open =
+		world_begin(w, wish_of(ALICE, EXEC_OP_HEALTH, "", ""));
+	world_run(w);
+	assert_int_equal(job->a.st, ST_LIMIT_USER);
+	assert_int_equal(create->a.st, ST_LIMIT_USER);
+	assert_int_equal(other->a.http, 202);
+	assert_int_equal(open->a.http, 200);
+	assert_int_equal(held->a.http, 200);
+	assert_int_equal(w->boxes_n, 2);
+	assert_int_equal(world_ask(w, pause)->a.http, 202);
+	assert_int_equal(w->c.brain->shares.len, 0);
+	free(hers);
+	free(his);
+}
+
 static void
 hear(struct brain *b, const struct ask_line *line, uint64_t ticket,
      const char *language)
@@ -121,6 +166,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_WORLD(what_a_worker_holds_is_heard_of_at_the_beginning_only),
 		WITH_WORLD(what_can_not_be_written_leaves_nothing_busy),
+		WITH_WORLD(one_user_does_not_keep_servers_from_others),
 		WITH_WORLD(a_server_that_says_more_than_was_asked_for_is_asked_again),
 		WITH_WORLD(
 			what_is_told_of_sandboxes_that_are_gone_takes_no_room_for_ever),
