@@ -19,13 +19,20 @@ docker_is_word(struct str s)
 }
 
 static json_t *
-load(struct str json)
+load_as(struct str json, size_t flags)
 {
 	json_error_t error;
 
 	return json.n > DOCKER_BODY_MAX
 		       ? NULL
-		       : json_loadb(json.p, json.n, JSON_REJECT_DUPLICATES, &error);
+		       : json_loadb(json.p, json.n, JSON_REJECT_DUPLICATES | flags,
+				    &error);
+}
+
+static json_t *
+load(struct str json)
+{
+	return load_as(json, 0);
 }
 
 /* "" for what isn't a text. */
@@ -168,21 +175,26 @@ docker_container(struct str json, struct str sandbox, struct str network,
 	return ST_OK;
 }
 
+/* A whole number that a double holds exactly. */
 static bool
 take_octets(const json_t *v, uint64_t *ret_octets)
 {
-	if (!json_is_integer(v) || json_integer_value(v) < 0)
+	static const double most = 9007199254740992.0; /* 2^53 */
+	double d = json_real_value(v);
+
+	if (!json_is_real(v) || !(d >= 0 && d <= most) || (double)(uint64_t)d < d)
 		return false;
-	*ret_octets = (uint64_t)json_integer_value(v);
+	*ret_octets = (uint64_t)d;
 	return true;
 }
 
 /* total_inactive_file: cgroups of version 1, where what has no total counts none of the groups
- * below.  What doesn't run has no usage. */
+ * below.  What doesn't run has no usage.  Numbers are read as reals: what has no limit has
+ * 2^64-1 there (pids_stats), which as an integer would refuse all of it. */
 enum status
 docker_memory(struct str json, const char *container, uint64_t *ret_octets)
 {
-	json_t *all = load(json);
+	json_t *all = load_as(json, JSON_DECODE_INT_AS_REAL);
 	const json_t *memory = json_object_get(all, "memory_stats");
 	const json_t *stats = json_object_get(memory, "stats");
 	const json_t *total = json_object_get(stats, "total_inactive_file");

@@ -175,6 +175,13 @@ what_a_container_holds_is_read_as_docker_counts(void **state)
 		{ STATS("{\"usage\":700}"), ST_OK, 700 },
 		{ STATS("{\"usage\":0,\"stats\":{}}"), ST_OK, 0 },
 		{ STATS("{\"usage\":7,\"stats\":{\"inactive_file\":8}}"), ST_OK, 7 },
+		/* one whose processes have no limit */
+		{ "{\"id\":\"" ID "\",\"pids_stats\":{\"current\":1,\"limit\":"
+		  "18446744073709551615},\"memory_stats\":{\"usage\":7}}",
+		  ST_OK, 7 },
+		{ STATS("{\"usage\":9007199254740992}"), ST_OK, 1ULL << 53 },
+		{ STATS("{\"usage\":18446744073709551615}"), ST_UPSTREAM_BAD, 5 },
+		{ STATS("{\"usage\":1e300}"), ST_UPSTREAM_BAD, 5 },
 		/* one that doesn't run */
 		{ STATS("{}"), ST_NOT_FOUND, 5 },
 		{ STATS("null"), ST_NOT_FOUND, 5 },
