@@ -22,7 +22,8 @@ brain_spend(struct brain *b, enum brain_spent what, uint64_t ms,
 	t->n++;
 	t->ms += ms;
 	t->measured += freed.is_known;
-	t->freed += freed.is_known ? freed.octets : 0;
+	/* Docker may say any number, again and again. */
+	t->freed += freed.is_known ? num_min(freed.octets, UINT64_MAX - t->freed) : 0;
 	if (t->most_ms < ms)
 		t->most_ms = ms;
 }

@@ -12,6 +12,7 @@ static struct fake_locator {
 	struct ask_line *line; /* our end */
 	long long
 		says[8]; /* octets, or NOBODY, or SILENT; one answer after the other */
+	bool is_hung;    /* silent to all */
 	size_t asked;
 	char upstream[64];
 } the_locator;
@@ -23,12 +24,13 @@ locator_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 	struct wire w = wire_from(m->body);
 	struct fake_locator *f = &the_locator;
 	struct str upstream = wire_str(&w);
-	long long says = f->says[f->asked++];
+	long long says = f->is_hung ? SILENT : f->says[f->asked];
 
 	(void)ctx;
 	assert_int_equal(m->ask, ASK_MEASURE);
 	assert_int_equal(wire_end(&w), ST_OK);
 	(void)snprintf(f->upstream, sizeof f->upstream, "%.*s", STR_ARG(upstream));
+	f->asked++;
 	if (says == SILENT)
 		return;
 	buf_init(&b, 16);
@@ -216,6 +218,107 @@ a_brain_that_ends_asks_no_more(void **state)
 	free(id); /* and world_down(), with the question open */
 }
 
+/* A docker that hangs, or is asked too much. */
+
+enum { MANY = 40, ASK_MS = 2000, ASKS_A_SECOND = 100 };
+
+static void
+wait_for(struct world *w, const struct fake_answer *f)
+{
+	for (uint64_t end = loop_now_ms(w->c.loop) + 10ULL * ASK_MS;
+	     !f->is_there && loop_now_ms(w->c.loop) < end;)
+		world_run(w);
+	assert_true(f->is_there);
+}
+
+static void
+many_ends_wait_for_a_docker_that_hangs_no_longer_than_one(void **state)
+{
+	struct world *w = *state;
+	char *ids[MANY];
+	struct fake_answer *all[MANY];
+
+	for (size_t i = 0; i < MANY; i++)
+		ids[i] = world_create(w, ALICE);
+	the_locator.is_hung = true;
+	uint64_t since = loop_now_ms(w->c.loop);
+	for (size_t i = 0; i < MANY; i++)
+		all[i] = world_begin(w,
+				     wish_of(ALICE, EXEC_OP_SANDBOX_KILL, ids[i], ""));
+	for (size_t i = 0; i < MANY; i++) {
+		wait_for(w, all[i]);
+		assert_int_equal(all[i]->a.http, 204);
+		assert_int_equal(state_of(w, ids[i]), BRAIN_GONE);
+		free(ids[i]);
+	}
+	assert_true(loop_now_ms(w->c.loop) - since < 2ULL * ASK_MS);
+	assert_int_equal(the_locator.asked, MANY);
+	assert_costs(w, "kill", NOBODY, 0);
+}
+
+static void
+an_end_while_a_pause_is_still_measured_comes_behind_it(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	const long long says[] = { 8 * MIB, SILENT, 3 * MIB };
+
+	memcpy(the_locator.says, says, sizeof says);
+	struct fake_answer *pause =
+		world_begin(w, wish_of(ALICE, EXEC_OP_SANDBOX_PAUSE, id, ""));
+	world_run(w);
+	assert_int_equal(state_of(w, id), BRAIN_PAUSED);
+	assert_false(pause->is_there);
+	struct fake_answer *kill =
+		world_begin(w, wish_of(ALICE, EXEC_OP_SANDBOX_KILL, id, ""));
+	wait_for(w, kill);
+	assert_true(pause->is_there);
+	assert_int_equal(pause->a.http, 202);
+	assert_int_equal(kill->a.http, 204);
+	assert_int_equal(state_of(w, id), BRAIN_GONE);
+	assert_costs(w, "pause", NOBODY, 0);
+	assert_costs(w, "kill", 3 * MIB, 1);
+	free(id);
+}
+
+static void
+ignored(void *ctx, enum status st, const struct pin_found *found)
+{
+	(void)ctx;
+	(void)st;
+	(void)found;
+}
+
+static void
+what_is_asked_too_often_is_done_unmeasured_and_at_once(void **state)
+{
+	struct world *w = *state;
+	char *id = world_create(w, ALICE);
+	struct pin_wish wish = { .id = STR("x"), .upstream = STR("x"), .fn = ignored };
+	struct pin *pins[ASKS_A_SECOND];
+
+	the_locator.is_hung = true;
+	for (size_t i = 0; i < ASKS_A_SECOND; i++)
+		assert_int_equal(pin_measure(&w->c, &wish, &pins[i]), ST_OK);
+	ask(w, EXEC_OP_SANDBOX_KILL, id);
+	assert_int_equal(state_of(w, id), BRAIN_GONE);
+	assert_costs(w, "kill", NOBODY, 0);
+	for (size_t i = 0; i < ASKS_A_SECOND; i++)
+		pin_cancel(pins[i]);
+	free(id);
+}
+
+static void
+what_was_freed_is_never_more_than_a_number_holds(void **state)
+{
+	struct world *w = *state;
+	const struct brain_memory most = { true, INT64_MAX };
+
+	for (int i = 0; i < 3; i++)
+		brain_spend(w->c.brain, BRAIN_SPENT_KILL, 1, most);
+	assert_costs(w, "kill", INT64_MAX, 3);
+}
+
 int
 main(void)
 {
@@ -225,6 +328,10 @@ main(void)
 		WITH_LOCATOR(what_nobody_measured_is_not_told),
 		WITH_LOCATOR(a_locator_that_ends_meanwhile_keeps_nothing_from_its_end),
 		WITH_LOCATOR(a_brain_that_ends_asks_no_more),
+		WITH_LOCATOR(many_ends_wait_for_a_docker_that_hangs_no_longer_than_one),
+		WITH_LOCATOR(an_end_while_a_pause_is_still_measured_comes_behind_it),
+		WITH_LOCATOR(what_is_asked_too_often_is_done_unmeasured_and_at_once),
+		WITH_LOCATOR(what_was_freed_is_never_more_than_a_number_holds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
