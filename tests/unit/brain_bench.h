@@ -134,6 +134,26 @@ bench_number(sqlite3 *db, const char *query)
 	return sql_get_u64(q, 0);
 }
 
+/* By somebody else's hand. */
+static inline void
+bench_sql(const char *path, const char *text)
+{
+	sqlite3 *db = NULL;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sql_exec(db, text), ST_OK);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static inline void
+bench_damaged(struct bench *b)
+{
+	struct brain_store *s = NULL;
+
+	assert_int_equal(brain_store_open(b->path, &s), ST_STORE_DAMAGED);
+	assert_null(s);
+}
+
 /* What must hold whatever happened: by asking the file, not by trusting its constraints. */
 static inline void
 bench_check(sqlite3 *db)

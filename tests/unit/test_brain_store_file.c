@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "proxy/control/brain_schema.h"
-
 static int
 set_up(void **state)
 {
@@ -47,25 +45,6 @@ what_was_claimed_is_there_after_a_restart(void **state)
 /* Files of others. */
 
 static void
-run_sql(const char *path, const char *text)
-{
-	sqlite3 *db = NULL;
-
-	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-	assert_int_equal(sql_exec(db, text), ST_OK);
-	assert_int_equal(sqlite3_close(db), SQLITE_OK);
-}
-
-static void
-assert_damaged(struct bench *b)
-{
-	struct brain_store *s = NULL;
-
-	assert_int_equal(brain_store_open(b->path, &s), ST_STORE_DAMAGED);
-	assert_null(s);
-}
-
-static void
 a_file_with_other_tables_or_triggers_is_not_used(void **state)
 {
 	static const char *const changes[] = {
@@ -88,86 +67,11 @@ a_file_with_other_tables_or_triggers_is_not_used(void **state)
 		(void)bench_take(&b, &c, BRAIN_WARM);
 		brain_store_close(b.s);
 		b.s = NULL;
-		run_sql(b.path, changes[i]);
-		assert_damaged(&b);
+		bench_sql(b.path, changes[i]);
+		bench_damaged(&b);
 		bench_close(&b);
 	}
 	(void)state;
-}
-
-/* As version 1 had them: from the same text, with a column of then for those that came since. */
-static void
-make_old(const char *path)
-{
-	static const char now[] = " snapshot_ms INTEGER NOT NULL DEFAULT 0,"
-				  " freed INTEGER CHECK(freed >= 0),",
-			  then[] = " freed INTEGER NOT NULL DEFAULT 0,";
-	sqlite3 *db = NULL;
-
-	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-	for (size_t i = 0; i < COUNT_OF(brain_schema); i++) {
-		char *text = strdup(brain_schema[i]);
-		char *at = strstr(text, now);
-
-		if (at != NULL) {
-			memcpy(at, then, sizeof then - 1);
-			memmove(at + sizeof then - 1, at + sizeof now - 1,
-				strlen(at + sizeof now - 1) + 1);
-		}
-		assert_int_equal(sql_exec(db, text), ST_OK);
-		free(text);
-	}
-	assert_int_equal(sql_exec(db,
-				  "PRAGMA user_version=1; INSERT INTO keys(id, hash,"
-				  " tenant, user, agent, scopes, may_delegate,"
-				  " created_s) VALUES(x'31', zeroblob(32), x'',"
-				  " x'61', x'', 0, 0, 1)"),
-			 ST_OK);
-	assert_int_equal(sqlite3_close(db), SQLITE_OK);
-}
-
-static void
-begin_old(struct bench *b)
-{
-	brain_store_close(b->s);
-	b->s = NULL;
-	bench_remove(b->path, "");
-	bench_remove(b->path, "-wal");
-	bench_remove(b->path, "-shm");
-	make_old(b->path);
-}
-
-static void
-a_file_of_the_version_before_is_taken_over_whole(void **state)
-{
-	struct bench *b = *state;
-	struct brain_claim c = bench_claim("ann", "");
-	const struct brain_cost cost = { .snapshot_ms = 7 };
-
-	begin_old(b);
-	assert_int_equal(brain_store_open(b->path, &b->s), ST_OK);
-	struct brain_sandbox x = bench_take(b, &c, BRAIN_NEW);
-	assert_int_equal(brain_store_cost(b->s, x.id, &cost), ST_OK);
-	bench_again(b);
-	assert_int_equal(bench_get(b, x.id).cost.snapshot_ms, 7);
-	assert_int_equal(
-		bench_number(brain_store_db(b->s), "SELECT count(*) FROM keys"), 1);
-}
-
-static void
-one_of_the_version_before_that_has_more_is_not_touched(void **state)
-{
-	struct bench *b = *state;
-	sqlite3 *db = NULL;
-
-	begin_old(b);
-	run_sql(b->path,
-		"CREATE TRIGGER t AFTER INSERT ON keys BEGIN DELETE FROM keys; "
-		"END");
-	assert_damaged(b);
-	assert_int_equal(sqlite3_open(b->path, &db), SQLITE_OK);
-	assert_int_equal(bench_number(db, "PRAGMA user_version"), 1);
-	assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
 static void
@@ -193,11 +97,11 @@ a_file_that_is_no_database_or_half_of_one_is_not_used(void **state)
 	brain_store_close(b->s);
 	b->s = NULL;
 	assert_int_equal(truncate(b->path, 50000), 0);
-	assert_damaged(b);
+	bench_damaged(b);
 	bench_remove(b->path, "");
 	bench_remove(b->path, "-wal");
 	write_file(b->path, 0, 10000);
-	assert_damaged(b);
+	bench_damaged(b);
 }
 
 /* A byte of it anywhere: it is found, or it is none that counts. */
@@ -461,8 +365,6 @@ main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(what_was_claimed_is_there_after_a_restart),
-		TEST(a_file_of_the_version_before_is_taken_over_whole),
-		TEST(one_of_the_version_before_that_has_more_is_not_touched),
 		cmocka_unit_test(a_file_with_other_tables_or_triggers_is_not_used),
 		TEST(a_file_that_is_no_database_or_half_of_one_is_not_used),
 		TEST(a_changed_page_is_found_or_harms_nothing),
