@@ -99,6 +99,8 @@ void build_policy_named(struct build *b, struct str name, const struct node *n,
 			struct place at);
 void build_policies(struct build *b); /* all that were gathered */
 void build_sandboxes(struct build *b, const struct node *n, void *ctx);
+/* An error: there is none of this name, with a guess. */
+void build_no_policy(struct build *b, struct place at, struct str name);
 void build_tests(struct build *b, const struct node *n, void *ctx);
 
 struct rule_context {

@@ -269,7 +269,7 @@ on_policy(struct build *b, const struct node *n, void *ctx)
 	if (index > 0)
 		((struct image_exec *)ctx)->policy = (uint32_t)(index - 1);
 	else
-		report_error(b->report, n->at, "no policy `%.*s`", STR_ARG(name));
+		build_no_policy(b, n->at, name);
 }
 
 static void

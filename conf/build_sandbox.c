@@ -162,8 +162,8 @@ on_tenant(struct build *b, const struct node *n, void *ctx)
 	((struct sandbox *)ctx)->image.tenant = name_of(b, n);
 }
 
-static void
-say_no_policy(struct build *b, const struct node *n)
+void
+build_no_policy(struct build *b, struct place at, struct str name)
 {
 	CLEANUP(buf_done) struct buf words = { 0 };
 	struct str view = STR("");
@@ -175,12 +175,12 @@ say_no_policy(struct build *b, const struct node *n)
 	}
 	if (buf_finish(&words, &view) != ST_OK)
 		view = STR("");
-	struct str near = report_nearest(n->text, view);
+	struct str near = report_nearest(name, view);
 	if (near.p != NULL)
-		report_error(b->report, n->at, "no policy `%.*s`; did you mean %.*s?",
-			     STR_ARG(n->text), STR_ARG(near));
+		report_error(b->report, at, "no policy `%.*s`; did you mean %.*s?",
+			     STR_ARG(name), STR_ARG(near));
 	else
-		report_error(b->report, n->at, "no policy `%.*s`", STR_ARG(n->text));
+		report_error(b->report, at, "no policy `%.*s`", STR_ARG(name));
 }
 
 static void
@@ -193,7 +193,7 @@ on_policy(struct build *b, const struct node *n, void *ctx)
 		return;
 	uintptr_t index = (uintptr_t)map_get(&b->policy_index, name);
 	if (index == 0)
-		say_no_policy(b, n);
+		build_no_policy(b, n->at, n->text);
 	else
 		s->image.policy = (uint32_t)(index - 1);
 }

@@ -76,7 +76,7 @@ check_references(struct build *b, const struct node *n, const struct conf_test *
 		report_error(b->report, n->at, "no sandbox `%.*s`",
 			     STR_ARG(t->sandbox));
 	if (t->policy.n > 0 && map_get(&b->policy_index, t->policy) == NULL)
-		report_error(b->report, n->at, "no policy `%.*s`", STR_ARG(t->policy));
+		build_no_policy(b, n->at, t->policy);
 	if (t->url.n == 0)
 		report_error(b->report, n->at, "`url` is missing");
 	else if (!conf_is_question(t->url))

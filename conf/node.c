@@ -251,6 +251,26 @@ on_event(struct builder *b, const yaml_event_t *e)
 	}
 }
 
+/* What was left open is where to look: the end, where it is noticed, is often far below. */
+static void
+say_not_yaml(struct builder *b, const yaml_parser_t *y, const char *problem)
+{
+	struct place at = place_of(b, y->problem_mark);
+	bool is_elsewhere =
+		y->context != NULL && y->context_mark.line != y->problem_mark.line;
+
+	if (is_elsewhere)
+		report_error(b->report, at, "not YAML: %s, %s that begins in line %zu",
+			     problem, y->context, y->context_mark.line + 1);
+	else if (strcmp(problem, "found character that cannot start any token") == 0)
+		report_error(b->report, at,
+			     "not YAML: %s; blanks indent, not tabs, and what begins "
+			     "with @, %% or ` stands in quotes",
+			     problem);
+	else
+		report_error(b->report, at, "not YAML: %s", problem);
+}
+
 static void
 say_syntax(struct builder *b, const yaml_parser_t *y)
 {
@@ -265,7 +285,7 @@ say_syntax(struct builder *b, const yaml_parser_t *y)
 	else if (y->error == YAML_MEMORY_ERROR)
 		report_error(b->report, place_of(b, mark), "not enough memory");
 	else
-		report_error(b->report, place_of(b, mark), "not YAML: %s", problem);
+		say_not_yaml(b, y, problem);
 }
 
 enum status

@@ -84,7 +84,9 @@ static const struct told rows[] = {
 	{ "? [a]\n: b\n", "t.yaml:1:3: a key must be a single word\n" },
 	{ "tests: [[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]\n",
 	  "t.yaml:1:23: nested too deeply\n" },
-	{ "workers: 'x\n", "t.yaml:2:1: not YAML: found unexpected end of stream\n" },
+	{ "workers: 'x\n",
+	  "t.yaml:2:1: not YAML: found unexpected end of stream, while scanning a "
+	  "quoted scalar that begins in line 1\n" },
 	{ "\xff\n",
 	  "t.yaml:1:1: not UTF-8 text: invalid leading UTF-8 octet at byte 0\n" },
 	/* listeners */

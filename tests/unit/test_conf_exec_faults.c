@@ -128,6 +128,8 @@ static const struct told rows[] = {
 	  "t.yaml:4:22: 44772 and 18080 are no ports of applications\n"
 	  "t.yaml:4:29: 44772 and 18080 are no ports of applications\n" },
 	{ EXEC("policy: p"), "t.yaml:4:16: no policy `p`\n" },
+	{ EXEC("policy: codin") "policies: {coding: {allow: [{hosts: [a.test]}]}}\n",
+	  "t.yaml:4:16: no policy `codin`; did you mean coding?\n" },
 	{ EXEC("policy: p, approval_webhook: c") "policies: {p: {allow: "
 						 "[]}}\n" CONNECTOR,
 	  "" },
