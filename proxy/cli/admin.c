@@ -286,17 +286,31 @@ admin_call(const struct admin_where *where, const struct admin_wish *wish,
 	return st;
 }
 
+static const char *
+member_of_error(const struct admin_reply *r, const char *key)
+{
+	return json_string_value(
+		json_object_get(json_object_get(r->body, "error"), key));
+}
+
 void
 admin_print_refusal(const struct admin_reply *r)
 {
-	const json_t *error = json_object_get(r->body, "error");
-	const char *code = json_string_value(json_object_get(error, "code"));
-	const char *message = json_string_value(json_object_get(error, "message"));
+	const char *code = member_of_error(r, "code");
+	const char *message = member_of_error(r, "message");
+	/* Most messages are written for sandboxes: beside it they would mislead. */
+	const char *detail = member_of_error(r, "detail");
 
-	const char *detail = json_string_value(json_object_get(error, "detail"));
-
+	if (detail == NULL)
+		detail = message == NULL ? "" : message;
 	(void)fprintf(stderr, "sandgate: %s: %s\n", code == NULL ? "refused" : code,
-		      message == NULL ? "" : message);
-	if (detail != NULL)
-		(void)fprintf(stderr, "sandgate: %s\n", detail);
+		      detail);
+}
+
+bool
+admin_is_refusal(const struct admin_reply *r, enum status st)
+{
+	const char *code = member_of_error(r, "code");
+
+	return code != NULL && strcmp(code, status_code(st)) == 0;
 }

@@ -30,7 +30,9 @@ struct admin_reply {
 /* ST_NOT_FOUND: none runs there.  Says on standard error what is wrong. */
 enum status admin_call(const struct admin_where *where, const struct admin_wish *wish,
 		       struct admin_reply *ret_reply) MUSTCHECK;
-/* "code: message" of a refusal to standard error. */
+/* "code: why" of a refusal to standard error: what is wrong with this very request, where
+ * the gateway says so, else what the code means. */
 void admin_print_refusal(const struct admin_reply *r);
+bool admin_is_refusal(const struct admin_reply *r, enum status st) MUSTCHECK;
 
 #endif

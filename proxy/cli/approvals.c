@@ -242,15 +242,22 @@ make_body(const struct approvals *a)
 static int
 refused(const struct approvals *a, const struct admin_reply *reply)
 {
-	admin_print_refusal(reply);
-	if (reply->http == 404 && a->id != NULL)
-		(void)fprintf(stderr, "sandgate: there is no %s `%s`\n",
+	bool is_told = json_is_string(
+		json_object_get(json_object_get(reply->body, "error"), "detail"));
+
+	if (reply->http == 404 && a->id != NULL && !is_told)
+		(void)fprintf(stderr, "sandgate: not_found: there is no %s `%s`\n",
 			      strcmp(a->verb->word, "revoke") == 0 ? "grant"
 								   : "approval",
 			      a->id);
-	else if (reply->http == 409)
-		(void)fprintf(stderr, "sandgate: see `sandgate approvals show %s`\n",
-			      a->id);
+	else if (reply->http == 409 && !is_told)
+		(void)fprintf(stderr,
+			      "sandgate: conflict: approval `%s` no longer waits; see "
+			      "`sandgate "
+			      "approvals show %s`\n",
+			      a->id, a->id);
+	else
+		admin_print_refusal(reply);
 	return 1;
 }
 
@@ -322,7 +329,8 @@ read_words(int argc, char **argv, struct approvals *a)
 			a->verb = &verbs[i];
 	if (a->verb == NULL)
 		return args_wrong("approvals", "there is no", argv[1]);
-	if (n != (a->verb->has_id ? 2 : 1))
+	if (!args_need("approvals", "an ID", n == 2 || !a->verb->has_id) ||
+	    n > (a->verb->has_id ? 2 : 1))
 		return false;
 	a->id = a->verb->has_id ? argv[2] : NULL;
 	if (a->span != NULL &&

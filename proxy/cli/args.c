@@ -19,6 +19,12 @@ args_wrong(const char *command, const char *why, const char *word)
 	return false;
 }
 
+bool
+args_need(const char *command, const char *what, bool is_there)
+{
+	return is_there || args_wrong(command, "it wants", what);
+}
+
 static const struct arg *
 find(const struct arg *args, size_t n, const char *word, const char **ret_inline)
 {

@@ -20,6 +20,9 @@ void args_help(int argc, char **argv, const char *usage);
 /* False, and why on standard error. */
 bool args_wrong(const char *command, const char *why, const char *word) MUSTCHECK;
 
+/* `what` is there; else false, and told so. */
+bool args_need(const char *command, const char *what, bool is_there) MUSTCHECK;
+
 /* What is no option is moved to argv[1] and on, in order; *ret_n of them.  False: an
  * unknown option, or one without its value, and told so. */
 bool args_take(int argc, char **argv, const struct arg *args, size_t args_n,

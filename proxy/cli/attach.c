@@ -69,8 +69,9 @@ read_options(int argc, char **argv, struct attach *a)
 		if (letter == '?')
 			return false;
 	}
-	return optind == argc && a->pid != NULL && a->as.id != NULL &&
-	       a->as.policy != NULL;
+	return optind == argc && args_need("attach", "--pid PID", a->pid != NULL) &&
+	       args_need("attach", "--sandbox ID", a->as.id != NULL) &&
+	       args_need("attach", "--policy P", a->as.policy != NULL);
 }
 
 static int

@@ -19,14 +19,12 @@ text(const char *s)
 static void
 print_refusal(const struct admin_reply *r, const struct attached_as *as)
 {
-	const char *code = json_string_value(
-		json_object_get(json_object_get(r->body, "error"), "code"));
-
-	if (code == NULL || strcmp(code, status_code(ST_NO_POLICY)) != 0)
+	if (!admin_is_refusal(r, ST_NO_POLICY))
 		admin_print_refusal(r);
 	else
 		(void)fprintf(stderr,
-			      "sandgate: the gateway that runs has no policy `%s`\n",
+			      "sandgate: no_policy: the gateway that runs has no "
+			      "policy `%s`\n",
 			      as->policy == NULL ? "" : as->policy);
 }
 

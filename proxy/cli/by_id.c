@@ -44,7 +44,8 @@ by_id_command(const struct by_id *c, int argc, char **argv)
 	size_t n;
 
 	args_help(argc, argv, c->usage);
-	if (!args_take(argc, argv, args, COUNT_OF(args), &n) || n != 0 || id == NULL) {
+	if (!args_take(argc, argv, args, COUNT_OF(args), &n) || n != 0 ||
+	    !args_need(c->name, "--sandbox ID", id != NULL)) {
 		(void)fputs(c->usage, stderr);
 		return 2;
 	}

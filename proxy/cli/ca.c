@@ -27,6 +27,13 @@ static const char usage[] =
 	"which programs\nbelieve the roots in PATH, for a container.\n";
 
 static bool
+is_verb(const char *word)
+{
+	return strcmp(word, "env") == 0 || strcmp(word, "export") == 0 ||
+	       strcmp(word, "rotate") == 0;
+}
+
+static bool
 read_words(int argc, char **argv, struct ca *c)
 {
 	const struct arg args[] = {
@@ -41,14 +48,15 @@ read_words(int argc, char **argv, struct ca *c)
 		return false;
 	c->verb = argv[1];
 	c->path = n == 2 ? argv[2] : NULL;
+	if (!is_verb(c->verb))
+		return args_wrong("ca", "there is no", c->verb);
 	if (c->grace != NULL &&
 	    (strcmp(c->verb, "rotate") != 0 ||
 	     !span_read(str_from(c->grace), &c->seconds) || c->seconds > UINT32_MAX))
 		return args_wrong("ca", "--grace: not a SPAN for rotate:", c->grace);
 	if (strcmp(c->verb, "env") == 0)
-		return c->path != NULL;
-	return n == 1 &&
-	       (strcmp(c->verb, "export") == 0 || strcmp(c->verb, "rotate") == 0);
+		return args_need("ca env", "a PATH", c->path != NULL);
+	return n == 1;
 }
 
 static int

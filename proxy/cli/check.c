@@ -163,8 +163,7 @@ cmd_check(int argc, char **argv)
 		return 2;
 	}
 	if (where_config(c.config, &path) != ST_OK) {
-		(void)fprintf(stderr,
-			      "sandgate: no configuration found; say -c FILE\n");
+		where_say_no_config();
 		return 2;
 	}
 	c.config = buf_cstr(&path);

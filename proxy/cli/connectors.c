@@ -305,8 +305,7 @@ run(int argc, char **argv, struct connectors *c)
 		return -1;
 	buf_init(&path, 8192);
 	if (c->files_n == 0 && where_config(c->where.config, &path) != ST_OK) {
-		(void)fprintf(stderr,
-			      "sandgate: no configuration found; say -c FILE\n");
+		where_say_no_config();
 		return 2;
 	}
 	return is_lint ? lint(c, buf_cstr(&path)) : list(c, buf_cstr(&path));

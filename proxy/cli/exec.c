@@ -149,7 +149,7 @@ read_options(int argc, char **argv, struct exec *e)
 		if (!take(e, letter, optarg))
 			return false;
 	e->box.argv = argv + optind;
-	if (optind >= argc)
+	if (!args_need("exec", "a CMD", optind < argc))
 		return false;
 	bool is_own = e->gate.allow_n + e->gate.secrets_n > 0;
 	if (is_own && (e->gate.config != NULL || e->as.policy != NULL)) {

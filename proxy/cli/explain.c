@@ -47,12 +47,14 @@ take_options(int argc, char **argv, struct explain *e)
 	size_t n;
 
 	e->method = "GET";
-	if (!args_take(argc, argv, args, COUNT_OF(args), &n) || n != 1)
+	if (!args_take(argc, argv, args, COUNT_OF(args), &n) ||
+	    !args_need("explain", "a URL", n > 0) || n > 1)
 		return false;
 	e->url = argv[1];
 	if (!conf_is_question(str_from(e->url)))
 		return args_wrong("explain", "nothing to ask about:", e->url);
-	return (e->sandbox == NULL) != (e->policy_name == NULL);
+	return args_need("explain", "one of --sandbox and --policy",
+			 (e->sandbox == NULL) != (e->policy_name == NULL));
 }
 
 static bool
@@ -67,7 +69,10 @@ find_policy(struct explain *e)
 	}
 	e->who = image_sandbox_by_id(e->im, str_from(e->sandbox));
 	if (e->who == NULL) {
-		(void)fprintf(stderr, "sandgate: no sandbox `%s`\n", e->sandbox);
+		(void)fprintf(stderr,
+			      "sandgate: the configuration has no sandbox `%s`; of one "
+			      "that was attached or registered give its --policy\n",
+			      e->sandbox);
 		return false;
 	}
 	e->may.policy = e->who->policy;
@@ -463,8 +468,7 @@ cmd_explain(int argc, char **argv)
 		return 2;
 	}
 	if (where_config(e.config, &path) != ST_OK) {
-		(void)fprintf(stderr,
-			      "sandgate: no configuration found; say -c FILE\n");
+		where_say_no_config();
 		return 2;
 	}
 	if (!read_narrow(&e))

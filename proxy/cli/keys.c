@@ -39,11 +39,15 @@ static const char usage[] =
 static int
 refused(const struct keys *k, const struct admin_reply *reply)
 {
-	admin_print_refusal(reply);
-	if (reply->http == 404 && k->id != NULL)
-		(void)fprintf(stderr, "sandgate: there is no key `%s`\n", k->id);
-	else if (reply->http == 409)
-		(void)fprintf(stderr, "sandgate: key `%s` has ended already\n", k->id);
+	if (k->id != NULL && admin_is_refusal(reply, ST_NOT_FOUND))
+		(void)fprintf(stderr, "sandgate: not_found: there is no key `%s`\n",
+			      k->id);
+	else if (k->id != NULL && admin_is_refusal(reply, ST_CONFLICT))
+		(void)fprintf(stderr,
+			      "sandgate: conflict: key `%s` has ended already\n",
+			      k->id);
+	else
+		admin_print_refusal(reply);
 	return 1;
 }
 
@@ -328,7 +332,8 @@ read_words(int argc, char **argv, struct keys *k)
 			k->verb = &verbs[i];
 	if (k->verb == NULL)
 		return args_wrong("keys", "there is no", argv[1]);
-	if (n != (k->verb->has_id ? 2 : 1))
+	if (!args_need("keys", "an ID", n == 2 || !k->verb->has_id) ||
+	    n > (k->verb->has_id ? 2 : 1))
 		return false;
 	k->id = k->verb->has_id ? argv[2] : NULL;
 	return fits_verb(k) && take_times(k);

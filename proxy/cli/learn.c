@@ -33,7 +33,7 @@ take_options(int argc, char **argv, struct wish *w)
 	size_t n;
 
 	if (!args_take(argc, argv, args, COUNT_OF(args), &n) || n != 0 ||
-	    sandbox == NULL)
+	    !args_need("learn", "--sandbox ID", sandbox != NULL))
 		return false;
 	w->filter.sandbox = str_from(sandbox);
 	return since == NULL ||

@@ -48,7 +48,9 @@ take(int argc, char **argv, struct as *as)
 	size_t n;
 
 	return args_take(argc, argv, args, COUNT_OF(args), &n) && n == 0 &&
-	       as->id != NULL && as->sources != NULL && as->policy != NULL;
+	       args_need("register", "--sandbox ID", as->id != NULL) &&
+	       args_need("register", "--source ADDRESS", as->sources != NULL) &&
+	       args_need("register", "--policy NAME", as->policy != NULL);
 }
 
 static json_t *
@@ -103,6 +105,11 @@ send_it(const struct as *as, const struct str *narrow)
 		return 1;
 	if (reply.http == HTTP_OK)
 		(void)printf("registered %s\n", as->id);
+	else if (admin_is_refusal(&reply, ST_NO_POLICY))
+		(void)fprintf(stderr,
+			      "sandgate: no_policy: the gateway that runs has no "
+			      "policy `%s`\n",
+			      as->policy);
 	else
 		admin_print_refusal(&reply);
 	json_decref(reply.body);

@@ -53,7 +53,8 @@ take_options(int argc, char **argv, struct wish *w)
 		return false;
 	w->is_session = session != NULL;
 	w->id = w->is_session ? session : n == 1 ? argv[1] : NULL;
-	return w->id != NULL && n == (w->is_session ? 0 : 1);
+	return args_need("replay", "a SANDBOX or --session", w->id != NULL) &&
+	       n == (w->is_session ? 0 : 1);
 }
 
 /* Up to the first misfit all is what was written. */

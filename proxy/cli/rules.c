@@ -86,9 +86,7 @@ gateway(struct rules *r, struct buf *b)
 	memcpy(r->gateway.interface, name.p, name.n);
 	buf_init(&config, 4096);
 	if (where_config(r->config, &config) != ST_OK) {
-		(void)fprintf(
-			stderr,
-			"sandgate rules: no configuration: give one with -c FILE\n");
+		where_say_no_config();
 		return 2;
 	}
 	bool ok = gateway_find_ports(buf_cstr(&config), &r->gateway);

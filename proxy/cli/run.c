@@ -70,8 +70,7 @@ cmd_run(int argc, char **argv)
 	buf_init(&config, 4096);
 	buf_init(&exe, 4096);
 	if (where_config(r.config, &config) != ST_OK) {
-		(void)fprintf(stderr,
-			      "sandgate: no configuration: give one with -c FILE\n");
+		where_say_no_config();
 		return 2;
 	}
 	if (where_exe("sandgate-super", &exe) != ST_OK) {

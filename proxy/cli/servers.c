@@ -33,6 +33,18 @@ print_network(const json_t *s)
 		     options_text(s, "network"));
 }
 
+/* What an operator does about it. */
+static void
+print_next(const char *code)
+{
+	if (strcmp(code, "no_secret") == 0)
+		(void)puts("    `sandgate vault put NAME` puts it there: NAME is the "
+			   "server's `key`.");
+	else if (strcmp(code, "server_key_refused") == 0)
+		(void)puts("    `sandgate vault rotate NAME` puts another in its "
+			   "place: NAME is the server's `key`.");
+}
+
 static void
 print_one(const json_t *s)
 {
@@ -48,9 +60,7 @@ print_one(const json_t *s)
 	(void)printf("  %s\n", options_text(s, "code"));
 	if (!json_is_true(json_object_get(s, "ok")))
 		(void)printf("    %s\n", options_text(s, "message"));
-	if (strcmp(options_text(s, "code"), "no_secret") == 0)
-		(void)puts("    `sandgate vault put NAME` puts it there: NAME is the "
-			   "server's `key`.");
+	print_next(options_text(s, "code"));
 	print_network(s);
 }
 

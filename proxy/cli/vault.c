@@ -278,16 +278,33 @@ hint(const struct vault *v, const struct admin_reply *reply)
 }
 
 static int
+refused(const struct vault *v, const struct admin_reply *reply)
+{
+	int n = (int)v->ask.name.n;
+
+	if (v->verb->is_named && admin_is_refusal(reply, ST_NO_SECRET))
+		(void)fprintf(stderr,
+			      "sandgate: no_secret: there is no secret `%.*s`%s; "
+			      "`sandgate vault "
+			      "list` names those that are\n",
+			      n, v->ask.name.p,
+			      v->tenant == NULL ? "" : " of this tenant");
+	else if (v->ask.op == VAULT_OP_PUT && admin_is_refusal(reply, ST_CONFLICT))
+		(void)fprintf(
+			stderr,
+			"sandgate: conflict: a secret or a source is called `%.*s` "
+			"already; `sandgate vault rotate` replaces a value\n",
+			n, v->ask.name.p);
+	else
+		admin_print_refusal(reply);
+	return 1;
+}
+
+static int
 show(const struct vault *v, const struct admin_reply *reply)
 {
-	if (reply->http != 200) {
-		admin_print_refusal(reply);
-		if (reply->http == 409 && v->ask.op == VAULT_OP_PUT)
-			(void)fputs("sandgate: a secret or a source has this name; "
-				    "`sandgate vault rotate` replaces a value\n",
-				    stderr);
-		return 1;
-	}
+	if (reply->http != 200)
+		return refused(v, reply);
 	if (v->json)
 		(void)json_dumpf(reply->body, stdout, JSON_INDENT(2)), (void)puts("");
 	else if (v->verb->print != NULL)

@@ -8,6 +8,8 @@
 #include "conf/conf.h"
 #include "conf/image.h"
 
+#define SYSTEM_CONFIG "/etc/sandgate/sandgate.yaml"
+
 enum { MESSAGES_MAX = 1024 * 1024 };
 
 static bool
@@ -18,8 +20,8 @@ exists(struct buf *b, int mode)
 	return path != NULL && access(path, mode) == 0;
 }
 
-static bool
-own_config(struct buf *b)
+static void
+put_own_config(struct buf *b)
 {
 	const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 
@@ -27,6 +29,12 @@ own_config(struct buf *b)
 		buf_putf(b, "%s/sandgate/sandgate.yaml", xdg);
 	else if (home != NULL && home[0] == '/')
 		buf_putf(b, "%s/.config/sandgate/sandgate.yaml", home);
+}
+
+static bool
+own_config(struct buf *b)
+{
+	put_own_config(b);
 	return b->len > 0 && exists(b, F_OK);
 }
 
@@ -41,8 +49,22 @@ where_config(const char *given, struct buf *b)
 	if (own_config(b))
 		return ST_OK;
 	buf_clear(b);
-	buf_put(b, STR("/etc/sandgate/sandgate.yaml"));
+	buf_put(b, STR(SYSTEM_CONFIG));
 	return exists(b, F_OK) ? ST_OK : ST_NOT_FOUND;
+}
+
+void
+where_say_no_config(void)
+{
+	CLEANUP(buf_done) struct buf own = { 0 };
+
+	buf_init(&own, 8192);
+	put_own_config(&own);
+	const char *path = own.len > 0 ? buf_cstr(&own) : NULL;
+	(void)fprintf(stderr,
+		      "sandgate: no configuration: there is no %s%s" SYSTEM_CONFIG
+		      "; give one with -c FILE\n",
+		      path == NULL ? "" : path, path == NULL ? "" : " and no ");
 }
 
 enum status

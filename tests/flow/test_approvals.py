@@ -142,7 +142,7 @@ def test_what_is_dangerous_waits_until_another_person_allows_it(world):
     assert (decided["exec"]["state"], decided["exec"]["by"], decided["exec"]["note"]) == ("allowed", "bob", "he may")
     assert asked["exec"]["sha256"] == decided["exec"]["sha256"]
     assert "hunter2" not in json.dumps(w.g.rows())
-    assert w.says("bob", "deny", one["id"], code=1).startswith("sandgate: conflict")
+    assert w.says("bob", "deny", one["id"], code=1).startswith("sandgate: conflict: approval `")
     assert w.pending() == [] and w.states() == {one["id"]: "allowed"}
 
 
@@ -231,7 +231,8 @@ def test_a_wider_scope_lets_the_same_text_pass_until_it_is_revoked(world):
     fields = {"X-Sandgate-Session": "s1"}
     thread, got = w.hold("echo danger one", **fields)
     one, = w.pending()
-    assert "bad_request" in w.says("bob", "allow", one["id"], "--scope", "ever", code=1)
+    assert w.says("bob", "allow", one["id"], "--scope", "ever", code=1) == \
+        "sandgate: bad_request: scope is once, session or always\n"
     assert "bad_request" in w.says("bob", "allow", one["id"], "--for", "1h", code=1)
     w.says("bob", "allow", one["id"], "--scope", "session", "--for", "1h")
     thread.join(20)

@@ -76,6 +76,14 @@ def test_every_fault_is_told_with_file_line_and_column(config):
     assert not told["ok"] and told["errors"] == 4 and told["messages"][0]["line"] == 1
 
 
+@pytest.mark.parametrize("text,at,told", [
+    ("limits: [1\nworkers: 2\n", "2:8", "while parsing a flow sequence that begins in line 1"),
+    ("limits:\n\tworkers: 2\n", "2:1", "blanks indent, not tabs")])
+def test_what_is_no_yaml_is_told_with_where_to_look(config, text, at, told):
+    path = config(text)
+    assert any(line.startswith(f"{path}:{at}: not YAML: ") and told in line for line in cli("check", "-c", path).stderr.splitlines())
+
+
 def test_warnings_fail_only_when_asked(config):
     path = config("policies: {p: {deny: [{hosts: [a.test]}]}}\n")
     assert cli("check", "-c", path).returncode == 0
@@ -214,6 +222,15 @@ def test_help_is_an_answer_not_a_mistake(command, option):
     assert said.stdout.startswith("usage: sandgate " + command.split()[0])
 
 
+@pytest.mark.parametrize("args", [["run"], ["check"], ["connectors", "lint"], ["rules", "--interface", "br0"],
+                                  ["explain", "--policy", "p", "https://example.com/"]])
+def test_who_names_no_configuration_is_told_where_one_was_looked_for(args, tmp_path):
+    said = subprocess.run([BIN / "sandgate", *args], env={"XDG_CONFIG_HOME": str(tmp_path)}, capture_output=True, text=True, timeout=60)
+    assert (said.returncode, said.stdout) == (2, "")
+    assert said.stderr == (f"sandgate: no configuration: there is no {tmp_path}/sandgate/sandgate.yaml and no "
+                           "/etc/sandgate/sandgate.yaml; give one with -c FILE\n")
+
+
 def test_the_sidecar_touches_no_rules_but_a_containers():
     said = cli("sidecar")
     assert said.returncode == 1 and "first process of a container" in said.stderr
@@ -224,6 +241,10 @@ def test_the_sidecar_touches_no_rules_but_a_containers():
     (["audit", "verify", "--at", "garbage"], "garbage"), (["learn", "--sandbox", "s", "--since", "soon"], "soon"),
     (["why", "nope"], "nope"), (["check", "--bogus"], "--bogus"),
     (["explain", "--policy", "p", "ftp://example.com/"], "ftp://example.com/"),
+    (["learn"], "--sandbox ID"), (["detach"], "--sandbox ID"), (["attach", "--pid", "1"], "--sandbox ID"),
+    (["register", "--sandbox", "s", "--policy", "p"], "--source ADDRESS"), (["approvals", "allow"], "an ID"),
+    (["ca", "expor"], "expor"), (["ca", "env"], "a PATH"), (["replay"], "a SANDBOX or --session"), (["explain", "--policy", "p"], "a URL"),
+    (["explain", "http://example.com/"], "one of --sandbox and --policy"),
     (["explain", "--policy", "p", "example.com"], "example.com"), (["explain", "--policy", "p", ""], "")])
 def test_who_calls_wrongly_is_told_which_word_is_wrong(args, word):
     said = cli(*args)

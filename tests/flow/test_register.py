@@ -115,6 +115,8 @@ def test_one_that_is_registered_reaches_what_its_policy_says_until_it_is_not(gat
     assert g.cli("unregister", "--sandbox", "box").stdout == "unregistered box\n"
     assert is_closed(t) and code(g, origin) == "unknown_sandbox"
     assert ask_dns(g, "ok.example.test")[0] == 5
+    said = g.cli("register", "--sandbox", "box", "--source", HERE, "--policy", "codin")
+    assert said.stderr == "sandgate: no_policy: the gateway that runs has no policy `codin`\n" and said.returncode == 1
     again = g.cli("unregister", "--sandbox", "box")
     assert again.returncode == 1 and "no sandbox `box` is registered" in again.stderr
     assert g.wait_rows(kind="detach")[0]["sandbox"] == "box"

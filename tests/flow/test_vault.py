@@ -61,7 +61,7 @@ def test_a_secret_is_put_rotated_granted_and_removed(gate):
     assert listed(g)["tracker/token"]["grants"] == []
     vault(g, "rm", "tracker/token")
     assert listed(g) == {}
-    assert vault(g, "rm", "tracker/token", code=1).startswith("sandgate: n")
+    assert vault(g, "rm", "tracker/token", code=1).startswith("sandgate: no_secret: there is no secret `tracker/token`;")
 
 
 def test_tenants_have_names_of_their_own(gate):
