@@ -6,6 +6,7 @@ usage: demo.py BIN_DIR     exits 0 only if each step came out as expected
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import socket
 import subprocess
@@ -61,7 +62,7 @@ class Demo:
     def show(self, command, code=0, holds=(), quiet=False, typed=None, lines=40):
         """Run, show, and check the exit code and what the output must hold."""
         words = [str(w) for w in command]
-        print("$ " + " ".join(w if w.isprintable() and " " not in w else repr(w) for w in words), flush=True)
+        print("$ " + shlex.join(words) + ("" if typed is None else "    # the value on standard input"), flush=True)
         done = subprocess.run(words, env=self.env, text=True, input=typed, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=120)
         text = done.stdout.strip()
@@ -269,6 +270,7 @@ def main():
             print((folder / "log").read_text()[-6000:])
         shutil.rmtree(folder, ignore_errors=True)
     print(f"\n{'every step came out as expected' if not d.bad else f'{d.bad} steps did not come out as expected'}")
+    print(f"The executables are in {BIN}; README.md goes on with them under \"Five minutes\".")
     return 1 if d.bad else 0
 
 
