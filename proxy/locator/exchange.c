@@ -10,9 +10,14 @@
 #include "proxy/http/h1_read.h"
 #include "proxy/io/sock.h"
 
-enum { DEADLINE_MS = 8000, QUESTION_MAX = 1024, HEAD_ARENA = 256 * 1024, READ = 16384 };
+enum { QUESTION_MAX = 1024, HEAD_ARENA = 256 * 1024, READ = 16384 };
 
 static const struct h1_limits limits = { .fields = 64, .line = 8192, .head = 32768 };
+
+/* Of the whole exchange.  Nobody waits longer for MEASURE's answer (asks.def). */
+static const uint64_t deadline_ms[] = {
+	[EXCHANGE_PLACE] = 8000, [EXCHANGE_MEMORY] = 2000
+};
 
 enum step { ASK_LIST, ASK_CONTAINER, ASK_NETWORK, ASK_STATS, STEPS };
 
@@ -263,7 +268,7 @@ exchange_begin(struct loop *loop, const struct exchange_wish *w, exchange_fn fn,
 	buf_init(&x->body, DOCKER_BODY_MAX);
 	loop_io_init(&x->io, loop, x->fd, on_io, x);
 	loop_timer_init(&x->deadline, loop, on_deadline, x);
-	loop_timer_set(&x->deadline, DEADLINE_MS);
+	loop_timer_set(&x->deadline, deadline_ms[x->kind]);
 	put_question(x);
 	*ret_x = x;
 	return ST_OK;

@@ -27,7 +27,8 @@ enum {
 	PLACE_NAME = 15, /* of an interface: IFNAMSIZ without the end */
 	PLACE_ADDRS = 2, /* at most one of each family */
 	LOCATOR_IDS = 4096,
-	LOCATOR_OPEN = 64, /* questions at a time */
+	LOCATOR_OPEN = 64,     /* LOCATEs at a time */
+	LOCATOR_MEASURES = 32, /* beside these, which they must not delay */
 	LOCATOR_ID_MAX = 128,
 };
 

@@ -23,8 +23,8 @@ struct locator {
 	struct ask_line *control; /* NULL: none */
 	int route_fd, nft_fd;
 	struct list questions;
-	size_t questions_n;
-	struct map known; /* sandbox -> struct known */
+	size_t places_n, measures_n; /* of them */
+	struct map known;            /* sandbox -> struct known */
 	uint32_t last_docker;
 	struct ask_rate asked;
 };
@@ -159,11 +159,17 @@ tell_memory(struct locator *l, uint32_t seq, uint64_t octets)
 
 /* LOCATE, MEASURE. */
 
+static size_t *
+open_n(struct question *q)
+{
+	return q->ask == ASK_LOCATE ? &q->locator->places_n : &q->locator->measures_n;
+}
+
 static void
 question_free(struct question *q)
 {
 	list_remove(&q->link);
-	q->locator->questions_n--;
+	--*open_n(q);
 	exchange_free(q->exchange);
 	free(q);
 }
@@ -250,6 +256,7 @@ question_read(struct question *q, struct str body)
 static void
 question_heard(struct locator *l, struct ask_msg *m)
 {
+	size_t max = m->ask == ASK_LOCATE ? LOCATOR_OPEN : LOCATOR_MEASURES;
 	struct question *q = calloc(1, sizeof *q);
 	enum status st = ST_NOMEM;
 
@@ -259,8 +266,7 @@ question_heard(struct locator *l, struct ask_msg *m)
 	}
 	*q = (struct question){ .locator = l, .ask = m->ask, .seq = m->seq };
 	list_append(&l->questions, &q->link);
-	l->questions_n++;
-	st = l->questions_n > LOCATOR_OPEN ? ST_LIMIT_RATE : question_read(q, m->body);
+	st = ++*open_n(q) > max ? ST_LIMIT_RATE : question_read(q, m->body);
 	if (st == ST_OK)
 		st = ask_docker(l, q);
 	if (st != ST_OK)

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -51,7 +52,7 @@ class Docker(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
                         "NetworkID": NETWORK_ID, "MacAddress": box.mac, "IPAddress": box.ip,
                         "GlobalIPv6Address": box.ip.replace("10.77.0.", "fd77::")}}}})
             if path == f"/containers/{cid}/stats?stream=false&one-shot=true":
-                return 200, self.change("stats", {"id": cid, "memory_stats": {"usage": 9 << 20, "stats": {"inactive_file": 2 << 20}}})
+                return 200, self.change("stats", {"id": cid, "pids_stats": {"limit": 2 ** 64 - 1}, "memory_stats": {"usage": 9 << 20, "stats": {"inactive_file": 2 << 20}}})
         if path == f"/networks/{NETWORK_ID}":
             return 200, self.change("network", {"Id": NETWORK_ID, "Driver": "bridge",
                                                 "Options": {"com.docker.network.bridge.name": BRIDGE}})
@@ -337,4 +338,23 @@ def test_what_a_container_holds_is_told_of_that_one_alone(pinned):
         assert locator.measure("up-a") == status, answer
     locator.docker.change = lambda what, was: was
     locator.pin("a")
+    assert locator.measure("up-a") == 7 << 20
+
+
+def test_a_docker_that_measures_nothing_keeps_no_sandbox_from_its_way_out(pinned):
+    locator, (a, _) = pinned
+    go = threading.Event()
+    locator.docker.change = lambda what, was: was if what != "stats" else go.wait(30) and was
+    try:
+        begun = time.monotonic()
+        asked = [locator.line.send("MEASURE", str16("up-b")) for _ in range(80)]
+        locator.pin("a")
+        assert time.monotonic() - begun < 2, "none of them was waited for"
+        assert works(a)
+        said = [STATUS[Wire(locator.line.answer(seq)[0]).get("H")] for seq in asked]
+        assert time.monotonic() - begun < 4, "nobody waits for what is told later"
+    finally:
+        go.set()
+    assert set(said) == {"UPSTREAM_TIMEOUT", "LIMIT_RATE"}
+    locator.docker.change = lambda what, was: was
     assert locator.measure("up-a") == 7 << 20
