@@ -35,6 +35,7 @@ struct doctor {
 	bool is_lost;        /* where the gateway is stands in one with errors */
 	json_t *found;
 	size_t fails;
+	bool is_docker_silent; /* it was waited for once */
 };
 
 PRINTF(4, 5)
@@ -213,8 +214,11 @@ static void
 check_network(struct doctor *d, struct str server, struct str network)
 {
 	struct str docker = image_text(d->image, OPT_EXEC_DOCKER);
-	enum status st = docker.n == 0 ? ST_OK : docker_ask_network(docker, network);
+	enum status st = d->is_docker_silent ? ST_UPSTREAM_TIMEOUT : ST_OK;
 
+	if (docker.n > 0 && st == ST_OK)
+		st = docker_ask_network(docker, network);
+	d->is_docker_silent = st == ST_UPSTREAM_TIMEOUT;
 	if (docker.n == 0)
 		say(d, LEVEL_WARN, "network",
 		    "%.*s of server %.*s: nothing is pinned: exec.docker isn't set",

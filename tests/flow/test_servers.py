@@ -1,4 +1,5 @@
 """`sandgate servers`: control asks each execution server through its connector (CALL), whole."""
+import contextlib
 import http.client
 import json
 import os
@@ -366,3 +367,16 @@ def test_doctor_asks_docker_for_each_network(tmp_path):
     assert c[0] == "WARN" and "odd of server c is not known" in c[1]
     assert {level for level, text in networks(tmp_path / "none.sock") if text.endswith("No such file or directory")} == {"WARN"}
     assert [level for level, text in networks(None) if "exec.docker isn't set" in text] == ["WARN"] * 3
+    with socket.socket(socket.AF_UNIX) as docker:
+        docker.bind(str(tmp_path / "slow.sock"))
+        docker.listen()
+
+        def trickle():
+            with docker.accept()[0] as s, contextlib.suppress(OSError):
+                for octet in b"HTTP/1.1 200" * 3:
+                    s.sendall(bytes([octet]))
+                    time.sleep(1)
+        threading.Thread(target=trickle, daemon=True).start()
+        begun = time.monotonic()
+        assert {level for level, text in networks(tmp_path / "slow.sock") if "is not known" in text} == {"WARN"}
+        assert time.monotonic() - begun < 15, "one that answers nothing is waited for once"
