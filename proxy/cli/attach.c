@@ -97,13 +97,25 @@ is_own(int fd, const char *kind)
 	return same;
 }
 
+/* Its namespaces are where the kernel asks for ptrace's rights. */
+static void
+put_no_process(struct buf *why, const char *pid)
+{
+	bool is_forbidden = errno == EACCES || errno == EPERM;
+
+	buf_putf(why, "process %s: %s%s", pid, strerror(errno),
+		 is_forbidden ? "; only its own user may do this, or root with "
+				"CAP_SYS_PTRACE"
+			      : "");
+}
+
 static enum status
 enter(const char *pid, struct buf *why)
 {
 	int net = open_ns(pid, "net"), user = open_ns(pid, "user");
 
 	if (net < 0 || user < 0) {
-		buf_putf(why, "process %s: %s", pid, strerror(errno));
+		put_no_process(why, pid);
 		return ST_NOT_FOUND;
 	}
 	if (is_own(net, "net")) {
@@ -193,7 +205,7 @@ enter_files(const char *pid, struct buf *why, FILE **ret_mountinfo)
 	(void)snprintf(path, sizeof path, "/proc/%s/mountinfo", pid);
 	*ret_mountinfo = fopen(path, "re");
 	if (mounts < 0 || user < 0 || *ret_mountinfo == NULL) {
-		buf_putf(why, "process %s: %s", pid, strerror(errno));
+		put_no_process(why, pid);
 		return false;
 	}
 	if (is_own(mounts, "mnt")) {

@@ -271,9 +271,12 @@ hint(const struct vault *v, const struct admin_reply *reply)
 {
 	const json_t *grants = json_object_get(reply->body, "grants");
 
-	if (v->ask.op == VAULT_OP_PUT && json_is_array(grants) &&
-	    json_array_size(grants) == 0 &&
-	    (v->where.state == NULL || v->where.config != NULL))
+	if (v->where.state != NULL && v->where.config == NULL)
+		return;
+	if (v->ask.connector.n > 0 && v->ask.op != VAULT_OP_UNGRANT)
+		vault_hint_connector(v->where.config, v->ask.connector);
+	else if (v->ask.op == VAULT_OP_PUT && json_is_array(grants) &&
+		 json_array_size(grants) == 0)
 		vault_hint_unused(v->where.config, v->ask.tenant, v->ask.name);
 }
 

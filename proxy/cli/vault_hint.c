@@ -9,10 +9,10 @@ enum { WORDS_MAX = 1 << 20 };
 
 struct search {
 	const struct image *im;
-	struct str tenant, name;
+	struct str tenant, name;             /* of the secret, or of a connector */
 	const struct image_connector *found; /* names it */
 	bool is_token;                       /* of a sandbox: nobody is granted it */
-	struct buf words;                    /* all that is named, for the nearest */
+	struct buf words;                    /* all that there are, for the nearest */
 };
 
 /* {user} is any part. */
@@ -102,25 +102,70 @@ say_nearest(const struct search *s)
 			      STR_ARG(s->name));
 }
 
-void
-vault_hint_unused(const char *config, struct str tenant, struct str name)
+static void
+hint_secret(struct search *s)
+{
+	look(s);
+	if (s->found != NULL)
+		say_found(s);
+	else if (!s->is_token)
+		say_nearest(s);
+}
+
+static void
+hint_connector(struct search *s)
+{
+	size_t n;
+	const struct image_connector *c = image_connectors(s->im, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		struct str name = image_str(s->im, c[i].name);
+
+		if (str_eq(name, s->name))
+			return;
+		buf_putc(&s->words, '|');
+		buf_put(&s->words, name);
+	}
+	struct str near = report_nearest(s->name, str_of(s->words.p, s->words.len));
+	(void)fprintf(stderr,
+		      "sandgate: granted, but the configuration has no connector or "
+		      "server `%.*s`",
+		      STR_ARG(s->name));
+	if (near.p != NULL)
+		(void)fprintf(stderr, "; is `%.*s` meant?", STR_ARG(near));
+	(void)fputc('\n', stderr);
+}
+
+static void
+with_config(const char *config, struct search *s, void (*fn)(struct search *s))
 {
 	CLEANUP(buf_done) struct buf path = { 0 };
-	struct search s = { .tenant = tenant, .name = name };
 	struct config c;
 
 	buf_init(&path, 4096);
 	if (where_config(config, &path) != ST_OK)
 		return;
 	if (config_read(&c, buf_cstr(&path)) == ST_OK) {
-		s.im = c.image;
-		buf_init(&s.words, WORDS_MAX);
-		look(&s);
-		if (s.found != NULL)
-			say_found(&s);
-		else if (!s.is_token)
-			say_nearest(&s);
-		buf_done(&s.words);
+		s->im = c.image;
+		buf_init(&s->words, WORDS_MAX);
+		fn(s);
+		buf_done(&s->words);
 	}
 	config_done(&c);
+}
+
+void
+vault_hint_unused(const char *config, struct str tenant, struct str name)
+{
+	struct search s = { .tenant = tenant, .name = name };
+
+	with_config(config, &s, hint_secret);
+}
+
+void
+vault_hint_connector(const char *config, struct str connector)
+{
+	struct search s = { .name = connector };
+
+	with_config(config, &s, hint_connector);
 }

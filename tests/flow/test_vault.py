@@ -403,6 +403,8 @@ def test_a_secret_that_nobody_was_granted_is_hinted_at(gate):
         return done.stderr
 
     assert hint("tracker/alice/token") == hint("boxes/ci") == hint("other/x", "--connector", "tracker") == ""
+    assert hint("other/y", "--connector", "trakcer") == \
+        "sandgate: granted, but the configuration has no connector or server `trakcer`; is `tracker` meant?\n"
     assert "names `a`; once one does, `sandgate vault grant a` lets it" in hint("a")
     assert "is `tracker/{user}/token` meant?" in hint("tracker/token")
     assert "names `blue/kye`; is `blue/key` meant?" in hint("blue/kye")
