@@ -19,6 +19,32 @@ read_all(FILE *f, struct buf *b)
 	return ferror(f) == 0;
 }
 
+/* The first line, counted from 1, with which the text is no longer of the form. */
+static size_t
+bad_line(struct str text)
+{
+	size_t line = 1;
+
+	for (size_t i = 0; i < text.n; i++) {
+		if (text.p[i] != '\n')
+			continue;
+		if (!narrow_is_text(str_head(text, i)))
+			return line;
+		line++;
+	}
+	return line;
+}
+
+static void
+say_form(const char *path, struct str text)
+{
+	(void)fprintf(stderr,
+		      "sandgate: %s:%zu: wants `default allow` or `default deny` in "
+		      "the first line, then at most %d lines of `allow` or `deny` with "
+		      "a NAME, *.NAME, address or network\n",
+		      path, bad_line(text), NARROW_RULES_MAX);
+}
+
 bool
 narrow_file_read(const char *path, struct buf *b, struct str *ret_text)
 {
@@ -34,12 +60,14 @@ narrow_file_read(const char *path, struct buf *b, struct str *ret_text)
 	bool is_read = read_all(f, b);
 	if (!is_stdin)
 		(void)fclose(f);
-	if (!is_read || buf_finish(b, &text) != ST_OK || !narrow_is_text(text)) {
-		(void)fprintf(stderr,
-			      "sandgate: %s: wants `default allow` or `default deny`, "
-			      "then lines of `allow` or `deny` with a NAME, *.NAME, "
-			      "address or network\n",
-			      path);
+	if (!is_read || buf_finish(b, &text) != ST_OK) {
+		(void)fprintf(stderr, "sandgate: %s: %s\n", path,
+			      is_read ? "longer than a narrowing may be"
+				      : "can't be read");
+		return false;
+	}
+	if (!narrow_is_text(text)) {
+		say_form(path, text);
 		return false;
 	}
 	*ret_text = text;

@@ -151,6 +151,15 @@ def test_explain_names_the_rule_by_file_and_line(config):
     assert "a synthetic address" in done.stdout and done.returncode == 0
 
 
+@pytest.mark.parametrize("text,line", [("", 1), ("default dny", 1), ("default deny\n\nallow a.test\nalow b.test\ndeny c.test\n", 4),
+                                       ("default deny\nallow a.test\nallow not a name", 3)])
+def test_a_narrowing_that_is_none_is_told_with_its_line(config, tmp_path, text, line):
+    narrow = tmp_path / "narrow"
+    narrow.write_text(text)
+    said = cli("explain", "-c", config(GOOD), "--policy", "coding", "--narrow", narrow, "https://a.test/")
+    assert said.returncode == 2 and said.stderr.startswith(f"sandgate: {narrow}:{line}: wants `default allow`")
+
+
 def test_explain_of_nobody_is_an_error(config):
     assert cli("explain", "-c", config(GOOD), "--sandbox", "nobody", "https://a.test/").returncode == 2
     assert cli("explain", "-c", config("x: 1\n"), "--sandbox", "demo", "https://a.test/").returncode == 2
