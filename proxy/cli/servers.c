@@ -29,7 +29,8 @@ print_network(const json_t *s)
 	(void)printf("    %lld sandboxes on it have no way out: %s\n", unbound(s),
 		     options_text(s, "unbound_code"));
 	(void)printf("    The log names them. Where it is all of them: is `%s` what "
-		     "`docker network ls` calls it?\n",
+		     "`docker network ls` calls it, and does docker answer? `sandgate "
+		     "doctor` asks it.\n",
 		     options_text(s, "network"));
 }
 

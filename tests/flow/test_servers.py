@@ -321,6 +321,7 @@ def test_a_network_that_no_sandbox_is_found_on_is_told(gate, fake):
     assert (found["ok"], found["pinned"], found["unbound"], found["unbound_code"]) == (True, False, 2, "upstream_bad_response")
     text = f.g.cli("servers").stdout
     assert "network boxez: " in text and "exec.docker isn't set" in text and "docker network ls" in text
+    assert "`sandgate doctor` asks it" in text
     assert "2 sandboxes on it have no way out: upstream_bad_response" in text
     f.create()
     ident = json.loads(f.g.cli("sandboxes", "--json", check=True).stdout)["executions"][0]["id"]
