@@ -107,6 +107,23 @@ brain_is_unasked(const struct call_got *got)
 	}
 }
 
+/* Room for those that the configuration has: of one that it had, nobody asks. */
+static void
+forget_one(struct brain *b)
+{
+	const struct image *im = b->control->role.image;
+	struct str key;
+	void *value;
+
+	for (size_t at = 0; map_next(&b->down, &at, &key, &value);) {
+		if (image_exec_server_by_name(im, key) != NULL)
+			continue;
+		(void)map_take(&b->down, key);
+		free(value);
+		return;
+	}
+}
+
 static struct brain_down *
 state_of(struct brain *b, struct str server)
 {
@@ -114,6 +131,8 @@ state_of(struct brain *b, struct str server)
 
 	if (d != NULL)
 		return d;
+	if (b->down.len >= b->down.max)
+		forget_one(b);
 	d = calloc(1, sizeof *d);
 	if (d == NULL || map_put(&b->down, server, d) == ST_OK)
 		return d;

@@ -136,6 +136,28 @@ a_server_that_is_down_is_passed_over_but_never_for_a_weaker_one(void **state)
 	assert_int_equal(f->a.st, ST_UPSTREAM_TIMEOUT);
 }
 
+/* Of configurations of before, say: whatever their names, there is room for those of now. */
+static void
+servers_that_are_no_more_keep_none_from_being_passed_over(void **state)
+{
+	struct world *w = *state;
+	const struct call_got got = { .st = ST_NO_DIALER };
+	struct str names[BRAIN_SERVERS];
+	char name[16];
+
+	for (unsigned i = 0; i < 2 * BRAIN_SERVERS; i++) {
+		(void)snprintf(name, sizeof name, "old-%u", i);
+		brain_server_told(w->c.brain, str_from(name), &got);
+	}
+	brain_server_told(w->c.brain, STR("one"), &got);
+	for (int i = 0; i < 8; i++) {
+		assert_int_equal(brain_servers(w->c.brain, EXEC_TIER_STANDARD, names,
+					       BRAIN_SERVERS),
+				 2);
+		assert_true(str_eq(names[0], STR("two")));
+	}
+}
+
 static void
 what_a_server_says_of_a_request_is_passed_on(void **state)
 {
@@ -309,6 +331,7 @@ main(void)
 		WITH_WORLD(a_wrong_key_gets_nothing),
 		WITH_WORLD(
 			a_server_that_is_down_is_passed_over_but_never_for_a_weaker_one),
+		WITH_WORLD(servers_that_are_no_more_keep_none_from_being_passed_over),
 		WITH_WORLD(what_a_server_says_of_a_request_is_passed_on),
 		WITH_WORLD(a_server_that_lies_is_refused),
 		WITH_WORLD(a_server_cannot_give_one_sandbox_to_two),
