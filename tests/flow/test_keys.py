@@ -91,7 +91,8 @@ def test_what_is_no_key_is_told(gate):
                         (("add", "--user", "a", "--expires", "2001-01-01T00:00:00Z"), "expires: a time to come"),
                         (("add", "--user", "a", "--label", "x\ny"), "label: 200 bytes"),
                         (("add", "--user", "a", "--tenant", "a/b"), "tenant: 1 to 128 letters"),
-                        (("list", "--user", "a"), "add"), (("revoke",), "it wants `an ID`"), (("burn", "x"), "burn"), (("revoke", "key-0"), "there is no key `key-0`"),
+                        (("list", "--user", "a"), "add"), (("revoke",), "it wants `an ID`"),
+                        (("burn", "x"), "burn"), (("revoke", "key-0"), "there is no key `key-0`"),
                         (("revoke", "x", "--grace", "1h"), "rotate"), (("rotate", "../x"), "what `keys list` has"),
                         (("rotate", "key-0", "--grace", "100d"), "grace: 90 days"), (("revoke", "../x"), "what `keys list` has")):
         done = g.cli("keys", *words)
