@@ -216,9 +216,9 @@ approvals_decide(struct approvals *all, uint64_t id, const struct approval_end *
 		st = write_end(all, id, e);
 	if (st != ST_OK)
 		return st;
-	const struct approval_told told = {
-		.st = reason_of(e->state), .id = id, .by = e->by, .note = e->note
-	};
+	const struct approval_told told = { .st = reason_of(e->state),
+					    .id = id,
+					    .by = e->by };
 	tell(a, &told);
 	return ST_OK;
 }

@@ -44,10 +44,9 @@ struct approval_wish {
 
 /* Views end with the call. */
 struct approval_told {
-	enum status st;  /* ST_OK: it may; else what to refuse with */
-	uint64_t id;     /* of one that a grant lets pass: by which that was granted */
-	struct str by;   /* who decided; empty: nobody */
-	struct str note; /* what the one who decided says */
+	enum status st; /* ST_OK: it may; else what to refuse with */
+	uint64_t id;    /* of one that a grant lets pass: by which that was granted */
+	struct str by;  /* who decided; empty: nobody */
 };
 typedef void (*approval_fn)(void *ctx, const struct approval_told *t);
 
