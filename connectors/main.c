@@ -390,6 +390,7 @@ main(void)
 	role_start(&all.role, ROLE_CONNECTOR, &hooks);
 	role_enter(&all.role, NULL);
 	loop_io_init(&all.super, all.loop, all.role.super.fd, on_super, &all);
+	loop_io_first(&all.super);
 	loop_io_want(&all.super, LOOP_READ);
 	loop_run(all.loop);
 	connector_done(&all);

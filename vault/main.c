@@ -289,11 +289,15 @@ turn(struct keeper *k)
 	keeper_expire(k);
 	if (fds[1].revents != 0)
 		keeper_vault_finish(k);
+	/* Who a sandbox is comes before what is asked for it: lines have the next turn. */
+	if (fds[0].revents != 0) {
+		if (role_heard(&k->role) != ST_OK)
+			k->role.super.fd = -1; /* super is gone */
+		return;
+	}
 	for (size_t i = 2; i < n; i++)
 		if (fds[i].revents != 0)
 			line_turn(k, lines[i - 2]);
-	if (fds[0].revents != 0 && role_heard(&k->role) != ST_OK)
-		k->role.super.fd = -1; /* super is gone */
 }
 
 /* The start. */

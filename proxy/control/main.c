@@ -260,6 +260,7 @@ main(void)
 	role_enter(&c->role, NULL);
 	c->is_serving = true;
 	loop_io_init(&c->super_io, c->loop, c->role.super.fd, on_super, c);
+	loop_io_first(&c->super_io);
 	loop_io_want(&c->super_io, LOOP_READ);
 	ca_file_begin(c);
 	loop_run(c->loop);

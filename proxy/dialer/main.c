@@ -226,6 +226,7 @@ static void
 serve(struct dialer *d)
 {
 	loop_io_init(&d->super, d->loop, d->role.super.fd, on_super, d);
+	loop_io_first(&d->super);
 	loop_io_want(&d->super, LOOP_READ);
 	loop_io_init(&d->watch_io, d->loop, d->watch, dial_watch, d);
 	loop_io_want(&d->watch_io, LOOP_READ);

@@ -277,6 +277,7 @@ main(void)
 	role_start(&d->role, ROLE_DNS, &hooks);
 	role_enter(&d->role, NULL);
 	loop_io_init(&d->super, d->loop, d->role.super.fd, on_super, d);
+	loop_io_first(&d->super);
 	loop_io_want(&d->super, LOOP_READ);
 	loop_run(d->loop);
 	dns_done(d);

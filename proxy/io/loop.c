@@ -6,6 +6,9 @@
 
 #include "proxy/base/clock.h"
 
+/* libevent gives an event half of PRIORITIES if nothing else is said. */
+enum { PRIORITY_FIRST = 0, PRIORITIES = 2 };
+
 struct work {
 	loop_fn fn;
 	void *ctx;
@@ -41,7 +44,8 @@ loop_new(struct loop **ret_loop)
 		event_config_free(conf);
 	if (l != NULL)
 		l->now_ms = calloc(1, sizeof *l->now_ms);
-	if (l == NULL || l->base == NULL || l->now_ms == NULL) {
+	if (l == NULL || l->base == NULL || l->now_ms == NULL ||
+	    event_base_priority_init(l->base, PRIORITIES) != 0) {
 		loop_free(l);
 		return ST_NOMEM;
 	}
@@ -94,6 +98,8 @@ void
 loop_stop(struct loop *l)
 {
 	l->is_stopped = true;
+	/* What comes first and is still ready would else come again before the others. */
+	(void)event_base_loopbreak(l->base);
 }
 
 uint64_t
@@ -138,6 +144,12 @@ loop_io_init(struct loop_io *io, struct loop *l, int fd, loop_io_fn fn, void *ct
 	     0);
 	need(event_assign(&io->write, l->base, fd, EV_WRITE | EV_PERSIST, on_event,
 			  io) == 0);
+}
+
+void
+loop_io_first(struct loop_io *io)
+{
+	need(io->armed == 0 && event_priority_set(&io->read, PRIORITY_FIRST) == 0);
 }
 
 /* Each change is a system call, so only what differs is told.  An event that the kernel

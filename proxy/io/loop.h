@@ -43,6 +43,9 @@ uint64_t loop_now_ms(const struct loop *l); /* monotonic, cached for this turn *
 void loop_io_init(struct loop_io *io, struct loop *l, int fd, loop_io_fn fn, void *ctx);
 void loop_io_want(struct loop_io *io, unsigned events); /* exactly these from now on */
 void loop_io_clear(struct loop_io *io);                 /* the descriptor stays open */
+/* Called back before others that are ready at the same time, which wait until it no longer
+ * is.  Said before anything is wanted of it. */
+void loop_io_first(struct loop_io *io);
 /* Also call back for LOOP_READ in the loop's next turn, whatever the kernel says: bytes
  * lie ready elsewhere.  Only while LOOP_READ is wanted; forgotten when it no longer is.
  */

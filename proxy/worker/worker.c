@@ -395,6 +395,7 @@ void
 worker_serve(struct worker *w)
 {
 	loop_io_init(&w->super, w->loop, w->role.super.fd, on_super, w);
+	loop_io_first(&w->super);
 	loop_io_want(&w->super, LOOP_READ);
 	w->is_serving = true;
 	doors_open(w);

@@ -12,7 +12,7 @@
 
 struct scene {
 	struct loop *loop;
-	struct loop_io io;
+	struct loop_io io, first;
 	struct loop_timer timer;
 	char said[32];
 	size_t n;
@@ -94,6 +94,52 @@ work_put_off_runs_after_the_callback(void **state)
 	loop_run(s->loop);
 	assert_string_equal(s->said, "rRs");
 	assert_int_equal(s->io.armed, 0);
+}
+
+static void
+first_readable(void *ctx, unsigned events)
+{
+	struct scene *s = ctx;
+
+	(void)events;
+	say(s, 'f');
+	if (s->again == 0)
+		loop_io_want(&s->first, 0);
+	else
+		loop_stop(s->loop);
+}
+
+/* A pipe whose other end is closed stays readable. */
+static void
+two_are_ready(struct scene *s, int again, const char *said)
+{
+	int fds[2];
+
+	s->again = again;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	assert_int_equal(write(s->fds[1], "x", 1), 1);
+	loop_io_init(&s->io, s->loop, s->fds[0], readable, s);
+	loop_io_want(&s->io, LOOP_READ);
+	assert_int_equal(close(fds[1]), 0);
+	loop_io_init(&s->first, s->loop, fds[0], first_readable, s);
+	loop_io_first(&s->first);
+	loop_io_want(&s->first, LOOP_READ);
+	loop_run(s->loop);
+	loop_io_clear(&s->first);
+	assert_int_equal(close(fds[0]), 0);
+	assert_string_equal(s->said, said);
+}
+
+static void
+who_is_to_be_first_comes_before_one_that_was_ready_before(void **state)
+{
+	two_are_ready(*state, 0, "frRs");
+}
+
+static void
+who_is_to_be_first_may_stop_it_while_others_wait(void **state)
+{
+	two_are_ready(*state, 1, "f");
 }
 
 static void
@@ -220,6 +266,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(work_put_off_runs_after_the_callback),
+		CASE(who_is_to_be_first_comes_before_one_that_was_ready_before),
+		CASE(who_is_to_be_first_may_stop_it_while_others_wait),
 		CASE(work_that_puts_off_more_comes_to_an_end_without_any_event),
 		CASE(a_loop_with_nothing_to_wait_for_returns),
 		cmocka_unit_test(freeing_the_loop_runs_what_was_put_off),
