@@ -371,6 +371,7 @@ tick(void *ctx)
 	if (b->ticks >= BRAIN_GRACE_TICKS)
 		brain_idle(b);
 	brain_pool(b);
+	brain_bind_next(b);
 	if (b->ticks++ >= b->round_at) {
 		b->round_at = b->ticks + BRAIN_ROUND_TICKS - 1;
 		brain_reconcile(b);
@@ -419,6 +420,7 @@ brain_open(struct control *c)
 	map_init(&b->warming, BRAIN_SERVERS);
 	map_init(&b->contexts, BRAIN_ENDPOINTS);
 	map_init(&b->binds, BRAIN_JOBS);
+	list_init(&b->binds_next);
 	map_init(&b->vaults, BRAIN_ENDPOINTS);
 	map_init(&b->spans, BRAIN_TICKETS);
 	c->brain = b;

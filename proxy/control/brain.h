@@ -99,6 +99,8 @@ struct brain {
 	struct map rounds;           /* server -> struct brain_round */
 	struct map contexts;         /* our id -> struct brain_contexts */
 	struct map binds;            /* our id -> struct brain_bind */
+	struct list binds_next;      /* those of them that wait for their turn */
+	size_t binds_open;           /* those that don't */
 	struct map vaults;           /* our id -> struct brain_vault */
 	struct map spans;            /* our id -> struct brain_span */
 	struct map warming;          /* name -> struct warming */
@@ -296,6 +298,7 @@ enum status brain_rebind_given(struct brain *b, const struct brain_sandbox *box,
 			       struct str policy) MUSTCHECK;
 void brain_bind_all(struct brain *b);  /* each minute */
 void brain_bind_soon(struct brain *b); /* within the next second */
+void brain_bind_next(struct brain *b); /* each second: those whose turn has come */
 void brain_binds_close(struct brain *b);
 /* It is gone: nothing of it is remembered but its row. */
 void brain_forget(struct brain *b, struct str id);

@@ -18,9 +18,15 @@
 #include "proxy/control/enroll.h"
 #include "proxy/control/pin.h"
 
-enum { BIND_ARENA = 1 << 20, TEXT_MAX = 256 * 1024 };
+enum {
+	BIND_ARENA = 1 << 20,
+	TEXT_MAX = 256 * 1024,
+	BINDS_OPEN = 48, /* fewer than a locator takes at a time */
+};
 
-struct brain_bind { /* one that is on its way */
+struct brain_bind { /* one that is on its way, or waits for its turn in binds_next */
+	struct list link;
+	bool is_open; /* one of binds_open */
 	struct brain *brain;
 	struct arena arena;
 	struct brain_sandbox box;
@@ -41,6 +47,7 @@ bind_free(void *ctx)
 static void
 bind_end(struct brain_bind *x, enum status st)
 {
+	bool was_open = x->is_open;
 	struct brain *b = x->brain;
 	struct list *link;
 
@@ -56,6 +63,10 @@ bind_end(struct brain_bind *x, enum status st)
 		w->fn(w->ctx, st, NULL);
 	}
 	loop_defer(b->control->loop, bind_free, x);
+	if (was_open) {
+		b->binds_open--;
+		brain_bind_next(b);
+	}
 }
 
 void
@@ -263,6 +274,48 @@ locate(struct brain_bind *x)
 	return pin_locate(c, &w, &x->pin);
 }
 
+static enum status
+bind_open(struct brain_bind *x)
+{
+	enum status st = ST_NOT_FOUND; /* a reload took its server */
+
+	if (networked(x->brain, x->box.server) != NULL)
+		st = pin_is_on(x->brain->control) ? locate(x) : inspect(x);
+	x->is_open = st == ST_OK;
+	x->brain->binds_open += x->is_open;
+	return st;
+}
+
+void
+brain_bind_next(struct brain *b)
+{
+	while (b->binds_open < BINDS_OPEN && !list_is_empty(&b->binds_next)) {
+		struct brain_bind *x =
+			LIST_OF(b->binds_next.next, struct brain_bind, link);
+		enum status st = bind_open(x);
+
+		if (st == ST_LIMIT_RATE)
+			return;
+		list_remove(&x->link);
+		if (st != ST_OK)
+			bind_end(x, st);
+	}
+}
+
+/* Whom somebody waits for comes before those that are only looked after. */
+static enum status
+bind_begin(struct brain_bind *x, bool is_awaited)
+{
+	struct list *queue = &x->brain->binds_next;
+	enum status st =
+		x->brain->binds_open < BINDS_OPEN ? bind_open(x) : ST_LIMIT_RATE;
+
+	if (st != ST_LIMIT_RATE)
+		return st;
+	list_append(is_awaited ? queue->next : queue, &x->link);
+	return ST_OK;
+}
+
 /* Nothing is left to be done for it. */
 static bool
 is_bound(const struct brain *b, struct str id)
@@ -299,7 +352,7 @@ brain_bind(struct brain *b, struct str id, struct brain_wait *wait)
 		if (st == ST_OK)
 			st = map_put(&b->binds, id, x);
 		if (st == ST_OK)
-			st = pin_is_on(b->control) ? locate(x) : inspect(x);
+			st = bind_begin(x, wait != NULL);
 		if (st != ST_OK && st != ST_END && x->box.server.n > 0)
 			brain_server_unbound(b, x->box.server, st);
 		if (st != ST_OK) {

@@ -122,11 +122,12 @@ begin(struct control *c, enum ask ask, const struct pin_wish *w, struct pin **re
 		     ? ask_call(c->locator, ask, ASK_LOAD(str_of(b.p, b.len), NULL, 0),
 				on_answer, p, &p->seq)
 		     : b.st;
-	if (st != ST_OK)
-		free(p);
-	else
+	if (st == ST_OK)
 		*ret_pin = p;
-	return st;
+	else
+		free(p);
+	/* The line is just ending. */
+	return st == ST_END ? ST_NO_LOCATOR : st;
 }
 
 enum status

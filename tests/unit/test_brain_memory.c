@@ -3,13 +3,11 @@
 #include <string.h>
 
 #include "proxy/control/brain_show.h"
-#include "proxy/control/pin.h"
-#include "tests/unit/brain_world.h"
+#include "tests/unit/brain_locator.h"
 
 enum { NOBODY = -1, SILENT = -2, MIB = 1 << 20 };
 
 static struct fake_locator {
-	struct ask_line *line; /* our end */
 	long long
 		says[8]; /* octets, or NOBODY, or SILENT; one answer after the other */
 	bool is_hung;    /* silent to all */
@@ -45,31 +43,14 @@ locator_heard(void *ctx, struct ask_line *line, struct ask_msg *m)
 static int
 up(void **state)
 {
-	struct world *w;
 	int rc = world_up(state);
 
-	w = *state;
 	the_locator = (struct fake_locator){ 0 };
-	pin_forget_all(&w->c);
-	w->c.locator = world_line(w, ROLE_LOCATOR, locator_heard, world_ours_lost,
-				  &the_locator.line);
+	locator_up(*state, locator_heard);
 	return rc;
 }
 
-static int
-down(void **state)
-{
-	struct world *w = *state;
-
-	brain_close(w->c.brain); /* which may wait for an answer still */
-	w->c.brain = NULL;
-	ask_line_free(the_locator.line);
-	ask_line_free(w->c.locator);
-	map_done(&w->c.pinned);
-	return world_down(state);
-}
-
-#define WITH_LOCATOR(test) cmocka_unit_test_setup_teardown(test, up, down)
+#define WITH_LOCATOR(test) cmocka_unit_test_setup_teardown(test, up, locator_down)
 
 static struct brain_memory
 freed_of(struct world *w, const char *id)
@@ -160,8 +141,8 @@ a_pause_frees_what_is_less_behind_it(void **state)
 static void
 locator_ends(struct world *w)
 {
-	ask_line_free(the_locator.line);
-	the_locator.line = NULL;
+	ask_line_free(*locator_end());
+	*locator_end() = NULL;
 	world_run(w);
 	ask_line_free(w->c.locator);
 	w->c.locator = NULL;
