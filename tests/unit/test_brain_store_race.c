@@ -204,6 +204,8 @@ race(const char *path, struct shared *shared, unsigned seed, size_t steps)
 	     i++) /* the others write all the time */
 		st = brain_store_open(path, &r.s);
 	MUST(st == ST_OK);
+	/* Control is alone with its file; of several here one may have to wait long. */
+	MUST(sqlite3_busy_timeout(brain_store_db(r.s), 60000) == SQLITE_OK);
 	for (size_t i = 0; i < steps; i++)
 		race_step(&r);
 	brain_store_close(r.s);
