@@ -59,7 +59,7 @@ wait_for(int fd, uint64_t until_ms)
 static enum status
 exchange(int fd, struct str request, char *line, size_t max, size_t *ret_n)
 {
-	uint64_t until_ms = clock_mono_ms() + WAIT_S * 1000;
+	uint64_t until_ms = clock_mono_ms() + WAIT_S * 1000ULL;
 	size_t n = 0;
 
 	if (send(fd, request.p, request.n, MSG_NOSIGNAL) != (ssize_t)request.n)
