@@ -25,8 +25,12 @@ void
 sock_close_passed(int fd)
 {
 	const struct linger none = { 0, 0 };
+	struct linger was = none;
+	socklen_t n = sizeof was;
 
-	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+	if (getsockopt(fd, SOL_SOCKET, SO_LINGER, &was, &n) == 0 && was.l_onoff != 0 &&
+	    was.l_linger != 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
 	(void)close(fd);
 }
 

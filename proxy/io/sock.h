@@ -19,7 +19,8 @@ enum status sock_accept(int listener, struct sockaddr_storage *ret_peer,
 			int *ret_fd) MUSTCHECK;
 
 /* For a descriptor that another process passed to us: close() of a socket waits as long as
- * that one has set (SO_LINGER), whatever O_NONBLOCK says.  What no socket is, is closed. */
+ * that one has set (SO_LINGER), whatever O_NONBLOCK says.  A reset that it wants (none to wait)
+ * stays one, for ours may be the last close.  What no socket is, is closed. */
 void sock_close_passed(int fd);
 
 /* The kernel's own number of this socket; the same in every process that holds it. */
