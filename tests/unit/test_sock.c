@@ -1,6 +1,7 @@
 /* A socket that several processes hold: how it ends is the word of the one whose it is. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +34,7 @@ open_ends(struct ends *e)
 	assert_int_equal(connect(e->peer, (struct sockaddr *)&at, sizeof at), 0);
 	e->ours = accept(listener, NULL, NULL);
 	assert_true(e->ours >= 0);
-	e->passed = dup(e->ours);
+	e->passed = fcntl(e->ours, F_DUPFD_CLOEXEC, 0);
 	assert_int_equal(send(e->ours, "half", 4, 0), 4);
 	(void)close(listener);
 }
