@@ -10,6 +10,7 @@ One port, one address, a certificate for all names; which system answers is what
 request looked like is kept in the system's `seen`, refused ones too.
 """
 import queue
+import select
 import socket
 import ssl
 import threading
@@ -164,6 +165,8 @@ class Line2:
         config = h2.config.H2Configuration(client_side=False, header_encoding=None)
         self.h2, self.lock = h2.connection.H2Connection(config), threading.Condition()
         self.bodies, self.requests, self.is_over = {}, {}, False
+        self.readable = select.poll()
+        self.readable.register(sock, select.POLLIN)
 
     def flush(self):
         if data := self.h2.data_to_send():
@@ -238,6 +241,25 @@ class Line2:
         elif isinstance(e, (h2.events.StreamEnded, h2.events.StreamReset)):
             self.bodies[e.stream_id].put(None)
 
+    def turn(self):
+        """False: that was all.  OpenSSL knows of no two threads: who reads while another writes sees
+        an end that is none."""
+        if not self.sock.pending():
+            self.readable.poll(60000)
+        with self.lock:
+            try:
+                self.sock.settimeout(0)
+                data = self.sock.recv(65536)
+            except ssl.SSLWantReadError:
+                return True
+            finally:
+                self.sock.settimeout(60)
+            for e in self.h2.receive_data(data) if data else ():
+                self.happened(e)
+            self.flush()
+            self.lock.notify_all()
+        return bool(data)
+
     def run(self):
         with self.lock:
             self.h2.initiate_connection()
@@ -245,12 +267,8 @@ class Line2:
             self.h2.increment_flow_control_window(16 * WINDOW)
             self.flush()
         try:
-            while data := self.sock.recv(65536):
-                with self.lock:
-                    for e in self.h2.receive_data(data):
-                        self.happened(e)
-                    self.flush()
-                    self.lock.notify_all()
+            while self.turn():
+                pass
         finally:
             with self.lock:
                 self.is_over = True
