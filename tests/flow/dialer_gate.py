@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from conftest import end_server
+from conftest import end_server, wait_for
 from role_line import STATUS, Role, Wire, compile_file, str16
 
 CLONE_NEWNET = 0x40000000
@@ -61,19 +61,34 @@ class Sink:
     """Accepts on every address of one port and remembers which was dialled."""
 
     def __init__(self, port=PORT):
-        self.dialled = []
+        self.heard, self.marks, self.port = [], set(), port
         self.sock = socket.create_server(("::", port), family=socket.AF_INET6, backlog=1024,
                                          dualstack_ipv6=True)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
+    @property
+    def dialled(self):
+        """All that came before this was asked: connections are accepted in their order, so that
+        one of our own shows when theirs have been."""
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            mark = sock.getsockname()[1]
+            self.marks.add(mark)
+            sock.connect(("127.0.0.1", self.port))
+            wait_for(lambda: mark not in self.marks)
+        return self.heard
+
     def _run(self):
         while True:
             try:
-                conn, _ = self.sock.accept()
+                conn, peer = self.sock.accept()
             except OSError:
                 return
-            self.dialled.append(conn.getsockname()[0].removeprefix("::ffff:"))
+            if peer[0] == "::ffff:127.0.0.1" and peer[1] in self.marks:
+                self.marks.remove(peer[1])
+            else:
+                self.heard.append(conn.getsockname()[0].removeprefix("::ffff:"))
             conn.close()
 
     def close(self):
