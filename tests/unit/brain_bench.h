@@ -54,6 +54,26 @@ bench_close(struct bench *b)
 	(void)rmdir(b->dir);
 }
 
+/* As a test's state. */
+static inline int
+bench_up(void **state)
+{
+	struct bench *b = calloc(1, sizeof *b);
+
+	assert_non_null(b);
+	bench_open(b);
+	*state = b;
+	return 0;
+}
+
+static inline int
+bench_down(void **state)
+{
+	bench_close(*state);
+	free(*state);
+	return 0;
+}
+
 static inline void
 bench_again(struct bench *b)
 {

@@ -178,6 +178,20 @@ world_left(struct world *w, uint64_t ticket)
 	world_run(w);
 }
 
+/* A worker tells a control that was started anew what it holds. */
+static inline void
+world_kept(struct world *w, uint64_t number, const char *id)
+{
+	CLEANUP(buf_done) struct buf b = { 0 };
+
+	buf_init(&b, 64);
+	buf_put_u64(&b, number);
+	wire_put_str(&b, str_from(id));
+	assert_int_equal(ask_tell(w->worker, ASK_KEPT, str_of(b.p, b.len), NULL, 0),
+			 ST_OK);
+	world_run(w);
+}
+
 /* A member of an answer's body, which must be JSON; "" : not there. */
 static inline const char *
 world_text(struct fake_answer *f, const char *outer, const char *name)

@@ -3,19 +3,6 @@
 #include "proxy/control/principal.h"
 #include "tests/unit/brain_age.h"
 
-static void
-keep_told(struct world *w, uint64_t number, const char *id)
-{
-	CLEANUP(buf_done) struct buf b = { 0 };
-
-	buf_init(&b, 64);
-	buf_put_u64(&b, number);
-	wire_put_str(&b, str_from(id));
-	assert_int_equal(ask_tell(w->worker, ASK_KEPT, str_of(b.p, b.len), NULL, 0),
-			 ST_OK);
-	world_run(w);
-}
-
 /* Nor where the locator, or a server, has come back since. */
 static void
 what_a_worker_holds_is_heard_of_at_the_beginning_only(void **state)
@@ -23,12 +10,12 @@ what_a_worker_holds_is_heard_of_at_the_beginning_only(void **state)
 	struct world *w = *state;
 	char *id = world_create(w, ALICE);
 
-	keep_told(w, 77, id);
+	world_kept(w, 77, id);
 	assert_int_equal(brain_busy(w->c.brain, str_from(id)), 1);
 	world_left(w, 77);
 	w->c.brain->ticks = BRAIN_ROUND_TICKS;
 	brain_bind_soon(w->c.brain);
-	keep_told(w, 78, id);
+	world_kept(w, 78, id);
 	assert_int_equal(brain_busy(w->c.brain, str_from(id)), 0);
 	free(id);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "proxy/control/brain_show.h"
+#include "tests/unit/brain_age.h"
 #include "tests/unit/brain_locator.h"
 
 enum { NOBODY = -1, SILENT = -2, MIB = 1 << 20 };
@@ -56,12 +57,6 @@ static struct brain_memory
 freed_of(struct world *w, const char *id)
 {
 	return bench_get(&w->bench, str_from(id)).cost.freed;
-}
-
-static enum brain_state
-state_of(struct world *w, const char *id)
-{
-	return bench_get(&w->bench, str_from(id)).state;
 }
 
 /* NOBODY: null. */

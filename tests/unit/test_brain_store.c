@@ -6,25 +6,6 @@
 
 #include "proxy/base/clock.h"
 
-static int
-set_up(void **state)
-{
-	struct bench *b = calloc(1, sizeof *b);
-
-	assert_non_null(b);
-	bench_open(b);
-	*state = b;
-	return 0;
-}
-
-static int
-tear_down(void **state)
-{
-	bench_close(*state);
-	free(*state);
-	return 0;
-}
-
 static void
 assert_str(struct str got, const char *want)
 {
@@ -474,7 +455,7 @@ a_key_keeps_its_owner_and_an_approval_its_end(void **state)
 int
 main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, bench_up, bench_down)
 	const struct CMUnitTest tests[] = {
 		TEST(a_claim_is_placed_made_and_found_by_its_owner_alone),
 		TEST(the_same_session_and_shape_get_the_same_and_others_do_not),

@@ -4,25 +4,6 @@
 #include <fcntl.h>
 #include <string.h>
 
-static int
-set_up(void **state)
-{
-	struct bench *b = calloc(1, sizeof *b);
-
-	assert_non_null(b);
-	bench_open(b);
-	*state = b;
-	return 0;
-}
-
-static int
-tear_down(void **state)
-{
-	bench_close(*state);
-	free(*state);
-	return 0;
-}
-
 static void
 what_was_claimed_is_there_after_a_restart(void **state)
 {
@@ -362,7 +343,7 @@ an_arena_that_is_full_is_told_and_changes_nothing(void **state)
 int
 main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, bench_up, bench_down)
 	const struct CMUnitTest tests[] = {
 		TEST(what_was_claimed_is_there_after_a_restart),
 		cmocka_unit_test(a_file_with_other_tables_or_triggers_is_not_used),

@@ -7,25 +7,6 @@
 
 #include "proxy/control/brain_schema.h"
 
-static int
-set_up(void **state)
-{
-	struct bench *b = calloc(1, sizeof *b);
-
-	assert_non_null(b);
-	bench_open(b);
-	*state = b;
-	return 0;
-}
-
-static int
-tear_down(void **state)
-{
-	bench_close(*state);
-	free(*state);
-	return 0;
-}
-
 /* As version 1 had them: from the same text, with a column of then for those that came since. */
 static void
 make_old(const char *path)
@@ -173,7 +154,7 @@ one_that_finds_no_room_to_be_taken_over_stays_as_it_was(void **state)
 int
 main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, bench_up, bench_down)
 	const struct CMUnitTest tests[] = {
 		TEST(a_file_of_the_version_before_is_taken_over_whole),
 		TEST(one_of_the_version_before_that_has_more_is_not_touched),

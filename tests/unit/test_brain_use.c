@@ -94,19 +94,6 @@ a_server_that_gives_no_time_is_asked_later_again(void **state)
 	renewed_once(*state, 200, "{\"expiresAt\":\"2001-01-01T00:00:00Z\"}");
 }
 
-static void
-keep_told(struct world *w, uint64_t number, const char *id)
-{
-	CLEANUP(buf_done) struct buf b = { 0 };
-
-	buf_init(&b, 64);
-	buf_put_u64(&b, number);
-	wire_put_str(&b, str_from(id));
-	assert_int_equal(ask_tell(w->worker, ASK_KEPT, str_of(b.p, b.len), NULL, 0),
-			 ST_OK);
-	world_run(w);
-}
-
 /* A control that was started anew knows of no request. */
 static void
 what_a_worker_still_holds_is_busy(void **state)
@@ -116,7 +103,7 @@ what_a_worker_still_holds_is_busy(void **state)
 
 	backdate(w, "used_s", id, brain_now_s() - 700);
 	backdate(w, "expires_s", id, brain_now_s() + 100);
-	keep_told(w, 77, id);
+	world_kept(w, 77, id);
 	assert_int_equal(brain_busy(w->c.brain, str_from(id)), 1);
 	assert_int_equal(w->c.brain->shares.len, 0); /* it uses up nobody's */
 	assert_in_range(end_of(w, id), brain_now_s() + 590, brain_now_s() + 600);
@@ -128,8 +115,8 @@ what_a_worker_still_holds_is_busy(void **state)
 	assert_int_equal(state_of(w, id), BRAIN_PAUSED);
 	/* Of what is gone, or never was, nothing is kept. */
 	(void)world_ask(w, wish_of(ALICE, EXEC_OP_SANDBOX_KILL, id, ""));
-	keep_told(w, 78, id);
-	keep_told(w, 79, "sb-never");
+	world_kept(w, 78, id);
+	world_kept(w, 79, "sb-never");
 	assert_null(brain_ticket_find(w->c.brain, w->c.lines[1], 78));
 	assert_int_equal(w->c.brain->by_number.len, 0);
 	assert_int_equal(w->c.brain->shares.len, 0);
@@ -144,7 +131,7 @@ what_a_worker_says_to_hold_is_worth_little(void **state)
 	char *id = world_create(w, BOB);
 	CLEANUP(buf_done) struct buf b = { 0 };
 
-	keep_told(w, 77, id);
+	world_kept(w, 77, id);
 	buf_init(&b, 64);
 	buf_put_u64(&b, 77);
 	wire_put_str(&b, STR("c-1"));
@@ -156,7 +143,7 @@ what_a_worker_says_to_hold_is_worth_little(void **state)
 			 0);
 	world_left(w, 77);
 	w->c.brain->ticks = BRAIN_ROUND_TICKS;
-	keep_told(w, 78, id);
+	world_kept(w, 78, id);
 	assert_int_equal(brain_busy(w->c.brain, str_from(id)), 0);
 	free(id);
 }
